@@ -1,0 +1,40 @@
+"""How much text may be kept: one value type used by every compressor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from rag.errors import BudgetError
+
+Unit = Literal["tokens", "characters", "ratio"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An upper bound on kept text, never exceeded.
+
+    ``amount`` counts tokens (of the attention model's tokenizer) or characters, or is the share of
+    the source's tokens to keep (0 < ratio <= 1).
+
+    Raises:
+        BudgetError: the amount is not positive, not whole (tokens, characters) or a ratio above 1.
+    """
+
+    amount: float
+    unit: Unit = "tokens"
+
+    def __post_init__(self) -> None:
+        if self.unit not in get_args(Unit):
+            raise BudgetError(f"budget unit {self.unit!r}; accepted: {', '.join(get_args(Unit))}")
+        if not self.amount > 0:
+            raise BudgetError(f"budget must be above 0, given {self.amount} {self.unit}")
+        if self.unit == "ratio":
+            if self.amount > 1:
+                raise BudgetError(f"budget ratio must be in (0, 1], given {self.amount}")
+        elif self.amount != int(self.amount):
+            raise BudgetError(f"budget in {self.unit} must be a whole number, given {self.amount}")
+
+    def limit(self, total: int) -> int:
+        """The bound in whole units for a source of ``total`` tokens (or characters)."""
+        return int(self.amount * total) if self.unit == "ratio" else int(self.amount)
