@@ -56,8 +56,7 @@ class Query:
         require_text(self.text, "query")
         if not self.text.strip():
             raise EmptyQueryError(
-                f"query is empty (given {self.text!r}): a query needs at least one character "
-                "that is not white space"
+                f"query is empty (given {self.text!r}): a query needs at least one character that is not white space"
             )
 
 
@@ -131,9 +130,7 @@ def check_unique_ids(documents: Iterable[Document]) -> None:
     if twice:
         names = ", ".join(repr(name) for name in list(twice)[:10])
         more = f" and {len(twice) - 10} more" if len(twice) > 10 else ""
-        raise DuplicateIdsError(
-            f"document ids must be unique in a corpus; given more than once: {names}{more}"
-        )
+        raise DuplicateIdsError(f"document ids must be unique in a corpus; given more than once: {names}{more}")
 
 
 def ranked(

@@ -1,0 +1,103 @@
+"""What a pipeline returns: ranked, compressed, ordered context and an account of everything on the way.
+
+Plain frozen dataclasses of plain Python values: ``dataclasses.asdict`` of a result is JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rag.types import Span
+
+DropReason = Literal["not_retrieved", "below_top_n", "compressed_away"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSentence:
+    """One sentence of a kept document: its span in the source text, its score, whether it was kept."""
+
+    span: Span
+    score: float
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDocument:
+    """One document of the answer, in the order the reader model should see it.
+
+    ``index`` is the position in the request's corpus; ``rank`` (1 is best) and ``score`` come from the
+    last ranking stage; ``spans`` are the kept character ranges of the source text and ``text`` is made
+    from them alone. ``windows`` above 1 says the document was longer than the model's window and was
+    read in several overlapping parts (``windowed``): nothing of it was skipped. ``empty`` marks a
+    document without text, which is ranked last.
+    """
+
+    id: str
+    index: int
+    rank: int
+    score: float
+    title: str
+    text: str
+    spans: tuple[Span, ...]
+    sentences: tuple[ContextSentence, ...]
+    tokens_before: int
+    tokens_after: int
+    windows: int
+    windowed: bool
+    empty: bool
+    scores: dict[str, float]
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedDocument:
+    """A document of the corpus that is not in the answer, and why."""
+
+    id: str
+    index: int
+    reason: DropReason
+    detail: str
+    rank: int | None = None
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageTrace:
+    """What one stage did: its canonical name, candidates and tokens in and out, and its wall time."""
+
+    stage: str
+    name: str
+    seconds: float
+    documents_in: int
+    documents_out: int
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token account, in the attention model's tokenizer. ``saved_tokens`` = corpus - context."""
+
+    query_tokens: int
+    corpus_tokens: int
+    context_tokens: int
+    saved_tokens: int
+    encoded_tokens: int
+    cached_blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextResult:
+    """The answer to one query: documents in reading order, the assembled context, and the account."""
+
+    query: str
+    results: tuple[ContextDocument, ...]
+    context: str
+    dropped: tuple[DroppedDocument, ...]
+    usage: Usage
+    trace: tuple[StageTrace, ...]
+    seconds: float
+    warnings: tuple[str, ...]
+    pipeline: dict[str, Any]
