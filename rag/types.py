@@ -26,7 +26,7 @@ class Document:
     id: str
     text: str
     title: str = ""
-    metadata: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+    metadata: Mapping[str, Any] = field(default_factory=lambda: _EMPTY, hash=False)
 
     def __post_init__(self) -> None:
         require_text(self.id, "document id")
@@ -74,7 +74,7 @@ class ScoredDocument:
     document: Document
     score: float
     rank: int
-    trace: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+    trace: Mapping[str, Any] = field(default_factory=lambda: _EMPTY, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

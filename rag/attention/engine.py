@@ -1,0 +1,322 @@
+"""The attention engine: documents are read once and kept; a query pays only for its own tokens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+
+from rag.attention.blocks import BlockEncoder, BlockGather, BlockIds, Scratch
+from rag.attention.heads import default_heads
+from rag.attention.passes import IMPLEMENTATION, LayerStack, ReadPass, run
+from rag.attention.prompt import Prompter
+from rag.attention.store import BlockCache, CacheStats, Precision, StoredBlock
+from rag.attention.suffix import ReadGroup, Suffix, branch
+from rag.attention.template import DEFAULT_TEMPLATE, Template
+from rag.attention.types import AttentionMap, AttentionSpec, BlockSpan, Head, Rows
+from rag.errors import ConfigError, InputError, LimitError, ModelOutputError
+from rag.models import fingerprint, resolve
+from rag.models.load import DType, load_decoder
+from rag.compressors.sentences import sentences
+from rag.types import Document, Query, Span
+
+Layout = Literal["block", "causal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A loaded model: transformers decoder and fast tokenizer, the name it goes by, its fingerprint.
+
+    The model must have been loaded with ``attn_implementation=IMPLEMENTATION``.
+    """
+
+    model: torch.nn.Module
+    tokenizer: Any
+    name: str
+    fingerprint: str
+
+    @classmethod
+    def load(cls, name: str, *, device: str = "cpu", dtype: DType = "float32") -> Decoder:
+        """Resolve and load a model by name; see `rag.models.resolve` for the names and errors."""
+        resolved = resolve(name, kind="llm")
+        model, tokenizer = load_decoder(resolved, device=device, dtype=dtype, attn_implementation=IMPLEMENTATION)
+        return cls(model, tokenizer, name, fingerprint(resolved.path))
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRequest:
+    """One query over one list of documents, and what is to be read."""
+
+    query: Query
+    documents: tuple[Document, ...]
+    spec: AttentionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _LaidOut:
+    """Documents in the engine's layout: the blocks to encode, and where each window lies in them."""
+
+    blocks: tuple[BlockIds, ...]
+    spans: tuple[BlockSpan, ...]
+
+
+class AttentionEngine:
+    """Reads the attention of queries to documents through any decoder that transformers loads.
+
+    In the ``block`` layout each document is isolated (it sees the prefix and itself) and all documents
+    share positions: scores do not depend on the documents' order, and a document's keys and values are
+    computed once and reused by every later query. In the ``causal`` layout all documents stand in one
+    prompt, as in the published in-context reranking; what is cached is the whole list.
+
+    Args:
+        model: a model name (see `rag.models.resolve`), or a `Decoder` that is already loaded.
+        device, dtype: where a named model is loaded and in which type; unused for a `Decoder`.
+        window_tokens: most tokens of one block; longer documents are read in overlapping windows.
+        overlap_tokens: how much of a window is repeated in the next, at most.
+        cache_bytes: budget of the block cache.
+        cache_precision: storage type of cached keys and values.
+        batch_tokens: most document tokens in one encoding pass.
+        threads: CPU threads of torch, process-wide; None leaves them as they are.
+        split: cuts text into sentences; windows of long documents end on their borders.
+
+    All methods may be called from many threads; the model runs for one at a time.
+    """
+
+    def __init__(
+        self,
+        model: str | Decoder = "smollm2-135m",
+        *,
+        layout: Layout = "block",
+        device: str = "cpu",
+        dtype: DType = "float32",
+        template: Template = DEFAULT_TEMPLATE,
+        window_tokens: int = 512,
+        overlap_tokens: int = 64,
+        cache_bytes: int = 2 << 30,
+        cache_precision: Precision = "float32",
+        batch_tokens: int = 4096,
+        threads: int | None = None,
+        split: Callable[[str], Sequence[Span]] = sentences,
+    ) -> None:
+        if layout not in get_args(Layout):
+            raise ConfigError(f"layout {layout!r}; accepted: {', '.join(get_args(Layout))}")
+        if not 0 <= overlap_tokens < window_tokens // 2:
+            raise ConfigError(
+                f"overlap of {overlap_tokens} tokens with windows of {window_tokens}; "
+                "accepted: 0 up to less than half a window"
+            )
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.decoder = Decoder.load(model, device=device, dtype=dtype) if isinstance(model, str) else model
+        self.layout = layout
+        self.template = template
+        self.window_tokens = window_tokens
+        self._model = self.decoder.model
+        self._config: Any = self._model.config
+        self._check_windows()
+        self._prompter = Prompter(self.decoder.tokenizer, template, split, window_tokens, overlap_tokens)
+        self._cache = BlockCache(cache_bytes, cache_precision)
+        self._encoder = BlockEncoder(self._model, self._prompter.prefix, self._cache, batch_tokens)
+        self._scratch = Scratch()
+        self._lock = threading.Lock()
+
+    # ---- what the model is -------------------------------------------------------------------------------------
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers of the model."""
+        return int(self._config.num_hidden_layers)
+
+    @property
+    def heads_per_layer(self) -> int:
+        """Query heads of each layer."""
+        return int(self._config.num_attention_heads)
+
+    def all_heads(self) -> tuple[Head, ...]:
+        """Every query head of the model, layer by layer."""
+        return tuple(Head(layer, head) for layer in range(self.layers) for head in range(self.heads_per_layer))
+
+    def default_heads(self, task: str) -> tuple[Head, ...]:
+        """The shipped heads of this model for ``task`` ("document" or "sentence"); see `rag.attention.heads`."""
+        return default_heads(self.decoder.fingerprint, self.template.digest(), task)
+
+    def info(self) -> dict[str, Any]:
+        """What is loaded and how it is used, as plain data."""
+        return {
+            "model": self.decoder.name,
+            "fingerprint": self.decoder.fingerprint,
+            "architecture": self._config.model_type,
+            "layers": self.layers,
+            "heads": self.heads_per_layer,
+            "device": str(self._model.device),
+            "dtype": str(self._model.dtype).removeprefix("torch."),
+            "layout": self.layout,
+            "window_tokens": self.window_tokens,
+            "template": self.template.digest(),
+            "cache_precision": self._cache.precision,
+        }
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text in the model's tokenizer, without special tokens."""
+        return self._prompter.count(texts)
+
+    def cache_stats(self) -> CacheStats:
+        """Hits, misses, evictions and size of the block cache."""
+        return self._cache.stats()
+
+    def clear_cache(self) -> None:
+        """Forget all cached blocks."""
+        self._cache.clear()
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    def attend(self, query: Query, documents: Sequence[Document], spec: AttentionSpec) -> AttentionMap:
+        """Attention of one query to its documents; see `attend_many`."""
+        return self.attend_many([AttentionRequest(query, tuple(documents), spec)])[0]
+
+    def attend_many(self, requests: Sequence[AttentionRequest]) -> list[AttentionMap]:
+        """Read several queries in one forward pass.
+
+        Requests over the same list of documents share the gathering of keys and values, the suffix's stem
+        and the calibration rows. Every map holds the heads of all the requests together.
+
+        Raises:
+            InputError: a head outside the model, or a request without any document text.
+            LimitError: in the causal layout, a prompt longer than the model's positions.
+            ModelOutputError: the model gave NaN or infinity.
+        """
+        if not requests:
+            return []
+        heads = self._heads(requests)
+        depth = heads[-1].layer + 1
+        laid = [self._lay_out(request.documents) for request in requests]
+        together: dict[tuple[tuple[BlockIds, ...], tuple[Rows, ...]], list[int]] = {}
+        for number, (request, item) in enumerate(zip(requests, laid, strict=True)):
+            together.setdefault((item.blocks, request.spec.rows), []).append(number)
+        with self._lock, torch.inference_mode():
+            blocks, fresh = self._encoder.encode([ids for item in laid for ids in item.blocks], depth)
+            prefix = self._encoder.prefix(depth)
+            groups: list[ReadGroup] = []
+            packed: list[int] = []
+            positions: list[int] = []
+            for (ids, rows), members in together.items():
+                suffix = self._suffix([requests[i] for i in members])
+                group = self._group(suffix, [blocks[i] for i in ids], prefix, rows, len(packed))
+                packed += suffix.ids
+                positions += group.row_positions.tolist()
+                groups.append(group)
+            reading = ReadPass(groups, heads)
+            run(self._model, packed, positions, reading)
+        maps: dict[int, AttentionMap] = {}
+        for members, kept in zip(together.values(), reading.rows, strict=True):
+            stacked = [{name: _finite(torch.stack(parts).cpu()) for name, parts in rows.items()} for rows in kept]
+            for place, i in enumerate(members):
+                calibration = stacked[len(members)] if requests[i].spec.calibrated else None
+                maps[i] = self._map(requests[i], laid[i], heads, stacked[place], calibration, fresh)
+        return [maps[i] for i in range(len(requests))]
+
+    # ---- parts -------------------------------------------------------------------------------------------------
+
+    def _check_windows(self) -> None:
+        """Refuse windows that the model's sliding-window layers could not see from the query."""
+        sliding = getattr(self._config, "sliding_window", None)
+        kinds = getattr(self._config, "layer_types", None)
+        if kinds is not None and "sliding_attention" not in kinds:
+            return
+        if sliding is not None and self.layout == "block" and self.window_tokens >= sliding:
+            raise ConfigError(
+                f"window_tokens {self.window_tokens} with {self.decoder.name!r}, whose sliding-window layers see "
+                f"{sliding} tokens back; accepted: below {sliding}, better below {sliding * 3 // 4}"
+            )
+
+    def _heads(self, requests: Sequence[AttentionRequest]) -> tuple[Head, ...]:
+        wanted: set[Head] = set()
+        for request in requests:
+            wanted.update(self.all_heads() if request.spec.heads is None else request.spec.heads)
+        for head in wanted:
+            if not (0 <= head.layer < self.layers and 0 <= head.head < self.heads_per_layer):
+                raise InputError(
+                    f"head {head} is outside the model: accepted are layers 0 to {self.layers - 1} "
+                    f"with heads 0 to {self.heads_per_layer - 1}"
+                )
+        if not wanted:
+            raise InputError("no attention head was asked for: name at least one, or None for all")
+        return tuple(sorted(wanted))
+
+    def _lay_out(self, documents: Sequence[Document]) -> _LaidOut:
+        spans: list[BlockSpan] = []
+        blocks: list[BlockIds] = []
+        start = 0
+        for number, windows in enumerate(self._prompter.blocks(documents)):
+            for window in windows:
+                spans.append(
+                    BlockSpan(number, Span(start, start + len(window.ids)), window.offsets, window.window)
+                )
+                blocks.append(window.ids)
+                start += len(window.ids)
+        if not blocks:
+            raise InputError(f"none of the {len(documents)} documents has any text to attend to")
+        if self.layout == "causal":
+            blocks = [tuple(token for ids in blocks for token in ids)]
+            longest = int(self._config.max_position_embeddings)
+            if start + len(self._prompter.prefix) > longest:
+                raise LimitError(
+                    f"causal layout: {len(documents)} documents make a prompt of {start} tokens, the model reads "
+                    f"{longest}; give fewer documents or use the block layout"
+                )
+        return _LaidOut(tuple(blocks), tuple(spans))
+
+    def _suffix(self, requests: Sequence[AttentionRequest]) -> Suffix:
+        branches = [self._prompter.query(request.query) for request in requests]
+        if any(request.spec.calibrated for request in requests):
+            branches.append(self._prompter.content_free)
+        return branch(self._prompter.stem, branches)
+
+    def _group(
+        self, suffix: Suffix, blocks: Sequence[StoredBlock], prefix: LayerStack, rows: tuple[Rows, ...], at: int
+    ) -> ReadGroup:
+        longest = max(block.tokens for block in blocks)
+        start = prefix.tokens + (self.window_tokens if self.layout == "block" else longest)
+        device = prefix.keys.device
+        lengths = [block.tokens for block in blocks]
+        keys = [torch.arange(prefix.tokens), *(prefix.tokens + torch.arange(length) for length in lengths)]
+        return ReadGroup(
+            suffix,
+            slice(at, at + len(suffix.ids)),
+            BlockGather(prefix, blocks, self._scratch),
+            prefix.tokens,
+            (start + torch.tensor(suffix.offsets)).to(device),
+            torch.cat(keys).to(device),
+            rows,
+        )
+
+    def _map(
+        self,
+        request: AttentionRequest,
+        item: _LaidOut,
+        heads: tuple[Head, ...],
+        rows: dict[Rows, torch.Tensor],
+        calibration: dict[Rows, torch.Tensor] | None,
+        fresh: frozenset[BlockIds],
+    ) -> AttentionMap:
+        ids = [token for block in item.blocks for token in block]
+        return AttentionMap(
+            documents=request.documents,
+            heads=heads,
+            rows=rows,
+            calibration=calibration,
+            blocks=item.spans,
+            token_ids=torch.tensor(ids),
+            query_tokens=self._prompter.strings((*self._prompter.stem, *self._prompter.query(request.query))),
+            cached_blocks=sum(block not in fresh for block in item.blocks),
+            encoded_tokens=sum(len(block) for block in set(item.blocks) & fresh),
+        )
+
+
+def _finite(rows: torch.Tensor) -> torch.Tensor:
+    if not bool(torch.isfinite(rows).all()):
+        raise ModelOutputError("the model's attention holds values that are not finite numbers")
+    return rows

@@ -1,0 +1,92 @@
+"""Head lists: which heads of a model carry relevance, found from labelled queries and kept as JSON.
+
+A list belongs to one model, one prompt wording and one layout; the engine refuses a list made for another.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Literal, get_args
+
+import pydantic
+
+from rag.attention.types import Head
+from rag.errors import ArtefactError, ConfigError
+
+Task = Literal["document", "sentence"]
+
+
+class HeadList(pydantic.BaseModel, frozen=True, extra="forbid"):
+    """Heads for one task, best first, with the score each was chosen by.
+
+    ``fingerprint`` identifies the model (`rag.models.fingerprint`, which covers its tokenizer), ``template``
+    the prompt wording (`Template.digest`). ``method`` and ``data`` say how and on what they were found.
+    """
+
+    format: Literal["rag.heads/1"] = "rag.heads/1"
+    model: str
+    fingerprint: str
+    template: str
+    layout: Literal["block", "causal"]
+    task: Task
+    method: str
+    data: str
+    heads: tuple[Head, ...]
+    scores: tuple[float, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> HeadList:
+        """Read a list.
+
+        Raises:
+            ArtefactError: the file cannot be read as one; names the file.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ArtefactError(f"{path} is not a head list: {error}") from None
+
+    def save(self, path: Path) -> None:
+        """Write the list as JSON."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    def check(self, fingerprint: str, template: str) -> HeadList:
+        """Return the list if it was made for this model and wording.
+
+        Raises:
+            ArtefactError: it was not; says what it was made for and what is in use.
+        """
+        for what, expected, found in (
+            ("model", self.fingerprint, fingerprint),
+            ("prompt template", self.template, template),
+        ):
+            if expected != found:
+                raise ArtefactError(f"head list of {self.model!r}: expected {what} {expected}, found {found}")
+        return self
+
+
+def shipped() -> tuple[HeadList, ...]:
+    """The lists that come with the package."""
+    folder = resources.files("rag").joinpath("data", "heads")
+    files = sorted((item for item in folder.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
+    return tuple(HeadList.model_validate_json(item.read_bytes()) for item in files)
+
+
+def default_heads(fingerprint: str, template: str, task: str) -> tuple[Head, ...]:
+    """The shipped heads of a model for a task.
+
+    Raises:
+        ConfigError: an unknown task, or no list for this model and wording.
+    """
+    if task not in get_args(Task):
+        raise ConfigError(f"task {task!r}; accepted: {', '.join(get_args(Task))}")
+    lists = shipped()
+    for item in lists:
+        if (item.fingerprint, item.template, item.task) == (fingerprint, template, task):
+            return item.heads
+    known = ", ".join(sorted({f"{item.model} ({item.fingerprint})" for item in lists if item.task == task}))
+    raise ConfigError(
+        f"no {task} heads are known for model {fingerprint} with this prompt; known: {known}. "
+        "Find some with `rag heads detect`, or name the heads in the configuration"
+    )

@@ -1,0 +1,142 @@
+"""Assembles prompts as token ids, with every span known because we put it there.
+
+No span is ever found by searching text: a document may contain "Query:", "[3]" or the model's own
+control tokens. Document and query text is tokenised with special tokens switched off, so that
+``<|im_end|>`` in a passage is six harmless pieces and not the end of a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from rag.attention.template import Template
+from rag.attention.windows import token_windows
+from rag.errors import ModelOutputError
+from rag.types import Document, Query, Span
+
+_MARK = "\ue000"  # a private-use character: stands for the user's turn when the chat frame is read off
+NO_OFFSET = Span(-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTokens:
+    """One window of a document: its token ids, and per token the character range in the document's text."""
+
+    ids: tuple[int, ...]
+    offsets: tuple[Span, ...]
+    window: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SuffixTokens:
+    """The stem all queries share, and per query the tokens that follow it."""
+
+    stem: tuple[int, ...]
+    branches: tuple[tuple[int, ...], ...]
+
+
+class Prompter:
+    """Turns documents and queries into token ids. Holds its own tokenizer copies, never changed after
+    construction, so any number of threads may use it (a shared fast tokenizer whose truncation is
+    switched per call fails with "Already borrowed").
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        template: Template,
+        split: Callable[[str], Sequence[Span]],
+        window_tokens: int,
+        overlap_tokens: int,
+    ) -> None:
+        serialised = tokenizer.backend_tokenizer.to_str()
+        self._framing, self._content = Tokenizer.from_str(serialised), Tokenizer.from_str(serialised)
+        for copy in (self._framing, self._content):
+            copy.no_truncation()
+            copy.no_padding()
+        self._content.encode_special_tokens = True
+        self._template = template
+        self._split = split
+        self._window_tokens = window_tokens
+        self._overlap_tokens = overlap_tokens
+        header, footer = _chat_frame(tokenizer)
+        self.prefix = self._frame(header + template.introduction)
+        self._title_end = self._frame(template.title_end)
+        self._document_end = self._frame(template.document_end)
+        self._stem = self._frame(template.stem)
+        self._footer = self._frame(footer)
+        self._content_free = (*self._text(template.query_start + template.content_free), *self._footer)
+
+    def _frame(self, text: str) -> tuple[int, ...]:
+        return tuple(self._framing.encode(text, add_special_tokens=False).ids)
+
+    def _text(self, text: str) -> tuple[int, ...]:
+        return tuple(self._content.encode(text, add_special_tokens=False).ids)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Content tokens of each text."""
+        return [len(item.ids) for item in self._content.encode_batch(list(texts), add_special_tokens=False)]
+
+    def query(self, query: Query) -> tuple[int, ...]:
+        """A query's branch of the suffix: the query's tokens and the chat footer."""
+        text = " ".join((*query.history, query.text)) if query.history else query.text
+        return (*self._text(self._template.query_start + text), *self._footer)
+
+    @property
+    def stem(self) -> tuple[int, ...]:
+        """The suffix's tokens before the query."""
+        return self._stem
+
+    @property
+    def content_free(self) -> tuple[int, ...]:
+        """The branch whose query says nothing."""
+        return self._content_free
+
+    def strings(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Each token as text, for explanations."""
+        return tuple(self._framing.decode([token], skip_special_tokens=False) for token in ids)
+
+    def blocks(self, documents: Sequence[Document]) -> list[list[BlockTokens]]:
+        """The windows of each document; none for a document without any text."""
+        titles = self._content.encode_batch([d.title.strip() for d in documents], add_special_tokens=False)
+        texts = self._content.encode_batch([d.text for d in documents], add_special_tokens=False)
+        return [
+            [] if document.is_empty else self._windows(document, tuple(title.ids), text)
+            for document, title, text in zip(documents, titles, texts, strict=True)
+        ]
+
+    def _windows(self, document: Document, title: tuple[int, ...], text: Any) -> list[BlockTokens]:
+        head = (*title[: self._window_tokens // 2], *self._title_end) if title else ()
+        limit = self._window_tokens - len(head) - len(self._document_end)
+        offsets = tuple(Span(start, end) for start, end in text.offsets)
+        if len(offsets) <= limit:
+            ranges = [Span(0, len(offsets))]
+        else:
+            ranges = token_windows(offsets, self._split(document.text), limit, self._overlap_tokens)
+        ids = text.ids
+        frame = len(head) * (NO_OFFSET,), len(self._document_end) * (NO_OFFSET,)
+        return [
+            BlockTokens(
+                (*head, *ids[start:end], *self._document_end),
+                (*frame[0], *offsets[start:end], *frame[1]),
+                Span(offsets[start].start, offsets[end - 1].end) if end > start else Span(0, 0),
+            )
+            for start, end in ranges
+        ]
+
+
+def _chat_frame(tokenizer: Any) -> tuple[str, str]:
+    """What the model's chat template puts before and after a user's turn, up to the assistant's first token."""
+    if not getattr(tokenizer, "chat_template", None):
+        return (tokenizer.bos_token or ""), "\n"
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": _MARK}], tokenize=False, add_generation_prompt=True
+    )
+    header, mark, footer = text.partition(_MARK)
+    if not mark:
+        raise ModelOutputError("the model's chat template does not repeat the user's message")
+    return header, footer

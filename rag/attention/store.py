@@ -1,0 +1,154 @@
+"""Keeping blocks: how their keys and values are stored, and the byte-bounded cache that holds them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import cachetools
+import torch
+
+from rag.attention.passes import LayerStack
+from rag.errors import BudgetError, ConfigError
+
+Precision = Literal["float32", "float16", "bfloat16", "int8"]
+_DTYPES: dict[Precision, torch.dtype] = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int8": torch.int8,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PackedTensor:
+    """A tensor (L, key_heads, T, d) in its storage type; int8 has a scale per layer, key head and channel."""
+
+    data: torch.Tensor
+    scale: torch.Tensor | None
+
+    @property
+    def tokens(self) -> int:
+        """T."""
+        return self.data.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory taken."""
+        return self.data.nbytes + (0 if self.scale is None else self.scale.nbytes)
+
+    def read(self, layer: int, out: torch.Tensor) -> None:
+        """Write one layer into ``out`` (key_heads, T, d), in ``out``'s type."""
+        out.copy_(self.data[layer])
+        if self.scale is not None:
+            out.mul_(self.scale[layer])
+
+
+def _pack(tensor: torch.Tensor, precision: Precision) -> PackedTensor:
+    if precision != "int8":
+        return PackedTensor(tensor.to(_DTYPES[precision]), None)
+    # A symmetric scale per channel: keys have a few channels that are much larger than the others, and a
+    # scale over the whole head would spend the 8 bits on those alone.
+    scale = tensor.abs().amax(dim=2, keepdim=True).clamp_min(1e-8) / 127
+    return PackedTensor(torch.round(tensor / scale).to(torch.int8), scale)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlock:
+    """Keys and values of one block in the cache's precision."""
+
+    keys: PackedTensor
+    values: PackedTensor
+
+    @classmethod
+    def of(cls, stack: LayerStack, precision: Precision) -> StoredBlock:
+        """Convert a block to the storage precision."""
+        return cls(_pack(stack.keys, precision), _pack(stack.values, precision))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in the block."""
+        return self.keys.data.shape[2]
+
+    @property
+    def depth(self) -> int:
+        """How many layers, from the bottom, can be read."""
+        return self.keys.data.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory the block takes."""
+        return self.keys.nbytes + self.values.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """Counters since the engine was made, and what the cache holds now."""
+
+    hits: int
+    misses: int
+    evictions: int
+    blocks: int
+    bytes: int
+    budget_bytes: int
+
+
+class _CountingLRU(cachetools.LRUCache[bytes, StoredBlock]):
+    evictions = 0
+
+    def popitem(self) -> tuple[bytes, StoredBlock]:
+        self.evictions += 1
+        return super().popitem()
+
+
+class BlockCache:
+    """Least-recently-used blocks within a byte budget. Thread-safe.
+
+    Raises:
+        ConfigError: the precision is not one of the known ones.
+    """
+
+    def __init__(self, budget_bytes: int, precision: Precision = "float32") -> None:
+        if precision not in get_args(Precision):
+            raise ConfigError(f"cache precision {precision!r}; accepted: {', '.join(get_args(Precision))}")
+        self.precision = precision
+        self._lru = _CountingLRU(maxsize=budget_bytes, getsizeof=lambda block: block.nbytes)
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+
+    def get(self, key: bytes, depth: int) -> StoredBlock | None:
+        """The block, if it is there with at least ``depth`` layers."""
+        with self._lock:
+            block = self._lru.get(key)
+            if block is not None and block.depth >= depth:
+                self._hits += 1
+                return block
+            self._misses += 1
+            return None
+
+    def put(self, key: bytes, block: StoredBlock) -> None:
+        """Keep a block, evicting the least recently used.
+
+        Raises:
+            BudgetError: the block alone is larger than the whole budget.
+        """
+        with self._lock:
+            if block.nbytes > self._lru.maxsize:
+                raise BudgetError(
+                    f"cache budget of {int(self._lru.maxsize)} bytes is smaller than one block: "
+                    f"{block.tokens} tokens x {block.depth} layers need {block.nbytes} bytes"
+                )
+            self._lru[key] = block
+
+    def clear(self) -> None:
+        """Forget all blocks; counters stay."""
+        with self._lock:
+            self._lru.clear()
+
+    def stats(self) -> CacheStats:
+        """A snapshot of the counters."""
+        with self._lock:
+            return CacheStats(
+                self._hits, self._misses, self._lru.evictions, len(self._lru), int(self._lru.currsize), int(self._lru.maxsize)
+            )

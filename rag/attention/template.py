@@ -1,0 +1,32 @@
+"""The words around documents and query. A template is data; its digest is part of every cache key and artefact."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Wording of the listwise prompt: prefix, document blocks, then a suffix that holds the query.
+
+    The prefix and the blocks never contain the query, so that a block's keys and values can be kept and
+    used for every later query. ``stem`` is what comes before the query in the suffix: it is the same for
+    all queries over the same documents. ``content_free`` replaces the query for calibration
+    (Chen et al., ICLR 2025). The chat header and footer of the model are added around the whole.
+    """
+
+    introduction: str = "Here are some paragraphs:\n\n"
+    title_end: str = "\n"
+    document_end: str = "\n\n"
+    stem: str = "Please find information that is relevant to the following query in the paragraphs above.\n\nQuery:"
+    query_start: str = " "
+    content_free: str = "N/A"
+
+    def digest(self) -> str:
+        """Short hash of the wording."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+
+DEFAULT_TEMPLATE = Template()
