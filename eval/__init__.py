@@ -1,1 +1,1 @@
-"""."""
+"""Evaluation: collections, runs, measures, significance tests, and the comparison of systems."""

@@ -27,8 +27,8 @@ class Budget:
     def __post_init__(self) -> None:
         if self.unit not in get_args(Unit):
             raise BudgetError(f"budget unit {self.unit!r}; accepted: {', '.join(get_args(Unit))}")
-        if not self.amount > 0:
-            raise BudgetError(f"budget must be above 0, given {self.amount} {self.unit}")
+        if not 0 < self.amount < float("inf"):
+            raise BudgetError(f"budget must be a finite number above 0, given {self.amount} {self.unit}")
         if self.unit == "ratio":
             if self.amount > 1:
                 raise BudgetError(f"budget ratio must be in (0, 1], given {self.amount}")

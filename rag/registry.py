@@ -59,7 +59,8 @@ def stage_class(kind: Kind, name: str) -> type:
 @cache
 def _options_model(cls: type, resources: tuple[str, ...]) -> type[pydantic.BaseModel]:
     """A pydantic model of a stage's own options, made from its constructor's signature."""
-    hints = get_type_hints(cls.__init__)
+    constructor: Any = cls.__init__  # type: ignore[misc]
+    hints = get_type_hints(constructor)
     fields: dict[str, Any] = {}
     for parameter in list(inspect.signature(cls).parameters.values()):
         if parameter.name in resources:

@@ -1,1 +1,10 @@
-"""."""
+"""Retrievers: find the documents of a corpus that may answer a query.
+
+Importing this package registers ``bm25``, ``rank-bm25``, ``dense`` and ``fused``; their libraries load on first use.
+"""
+
+from rag.retrievers.bm25 import BM25, RankBM25
+from rag.retrievers.dense import Dense, TextEmbedder
+from rag.retrievers.fused import Fused
+
+__all__ = ["BM25", "Dense", "Fused", "RankBM25", "TextEmbedder"]

@@ -17,10 +17,10 @@ from rag.attention.store import BlockCache, CacheStats, Precision, StoredBlock
 from rag.attention.suffix import ReadGroup, Suffix, branch
 from rag.attention.template import DEFAULT_TEMPLATE, Template
 from rag.attention.types import AttentionMap, AttentionSpec, BlockSpan, Head, Rows
+from rag.compressors.sentences import sentences
 from rag.errors import ConfigError, InputError, LimitError, ModelOutputError
 from rag.models import fingerprint, resolve
 from rag.models.load import DType, load_decoder
-from rag.compressors.sentences import sentences
 from rag.types import Document, Query, Span
 
 Layout = Literal["block", "causal"]
@@ -252,9 +252,7 @@ class AttentionEngine:
         start = 0
         for number, windows in enumerate(self._prompter.blocks(documents)):
             for window in windows:
-                spans.append(
-                    BlockSpan(number, Span(start, start + len(window.ids)), window.offsets, window.window)
-                )
+                spans.append(BlockSpan(number, Span(start, start + len(window.ids)), window.offsets, window.window))
                 blocks.append(window.ids)
                 start += len(window.ids)
         if not blocks:
@@ -310,7 +308,7 @@ class AttentionEngine:
             calibration=calibration,
             blocks=item.spans,
             token_ids=torch.tensor(ids),
-            query_tokens=self._prompter.strings((*self._prompter.stem, *self._prompter.query(request.query))),
+            query_tokens=self._prompter.strings(self._prompter.query(request.query)),
             cached_blocks=sum(block not in fresh for block in item.blocks),
             encoded_tokens=sum(len(block) for block in set(item.blocks) & fresh),
         )

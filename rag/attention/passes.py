@@ -22,7 +22,7 @@ from rag.errors import UnsupportedModelError
 IMPLEMENTATION = "rag_attention"
 
 
-class LastLayerRead(Exception):  # noqa: N818 - not an error: it leaves the model's layer loop early
+class LastLayerRead(Exception):
     """Raised at the last layer that anyone reads, so that no layer above it is run."""
 
 
@@ -144,9 +144,9 @@ class EncodePass:
 
     def stacks(self) -> list[LayerStack]:
         """What was left behind: one `LayerStack` per block, each in memory of its own."""
-        keys = zip(*(key.split(self._lengths, dim=1) for key in self._keys), strict=True)
+        keys = zip(*(torch.split(key, self._lengths, dim=1) for key in self._keys), strict=True)
         none = [self._keys[0].new_empty((0, 0, length, 0)) for length in self._lengths]
-        values = [torch.stack(v) for v in zip(*(v.split(self._lengths, dim=1) for v in self._values), strict=True)]
+        values = [torch.stack(v) for v in zip(*(torch.split(v, self._lengths, dim=1) for v in self._values), strict=True)]
         return [LayerStack(torch.stack(k), v) for k, v in zip(keys, values or none, strict=True)]
 
 

@@ -68,7 +68,7 @@ class Prompter:
         self._title_end = self._frame(template.title_end)
         self._document_end = self._frame(template.document_end)
         self._stem = self._frame(template.stem)
-        self._footer = self._frame(footer)
+        self._footer = self._frame(footer) if template.close_turn else ()
         self._content_free = (*self._text(template.query_start + template.content_free), *self._footer)
 
     def _frame(self, text: str) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ class Prompter:
         return [len(item.ids) for item in self._content.encode_batch(list(texts), add_special_tokens=False)]
 
     def query(self, query: Query) -> tuple[int, ...]:
-        """A query's branch of the suffix: the query's tokens and the chat footer."""
+        """A query's branch of the suffix: its tokens, and the chat footer where the template closes the turn."""
         text = " ".join((*query.history, query.text)) if query.history else query.text
         return (*self._text(self._template.query_start + text), *self._footer)
 
@@ -110,23 +110,32 @@ class Prompter:
         ]
 
     def _windows(self, document: Document, title: tuple[int, ...], text: Any) -> list[BlockTokens]:
-        head = (*title[: self._window_tokens // 2], *self._title_end) if title else ()
+        """Windows of one document; every window repeats the title, unless the title would fill half of it:
+        then the title is read like the text, once and whole.
+        """
+        head = (*title, *self._title_end) if title else ()
+        ids, offsets = tuple(text.ids), tuple(Span(start, end) for start, end in text.offsets)
+        if len(head) > self._window_tokens // 2:
+            ids, offsets, head = (*head, *ids), (*len(head) * (NO_OFFSET,), *offsets), ()
         limit = self._window_tokens - len(head) - len(self._document_end)
-        offsets = tuple(Span(start, end) for start, end in text.offsets)
-        if len(offsets) <= limit:
-            ranges = [Span(0, len(offsets))]
-        else:
+        ranges = [Span(0, len(ids))]
+        if len(ids) > limit:
             ranges = token_windows(offsets, self._split(document.text), limit, self._overlap_tokens)
-        ids = text.ids
-        frame = len(head) * (NO_OFFSET,), len(self._document_end) * (NO_OFFSET,)
+        before, after = len(head) * (NO_OFFSET,), len(self._document_end) * (NO_OFFSET,)
         return [
             BlockTokens(
                 (*head, *ids[start:end], *self._document_end),
-                (*frame[0], *offsets[start:end], *frame[1]),
-                Span(offsets[start].start, offsets[end - 1].end) if end > start else Span(0, 0),
+                (*before, *offsets[start:end], *after),
+                _covered(offsets[start:end]),
             )
             for start, end in ranges
         ]
+
+
+def _covered(offsets: Sequence[Span]) -> Span:
+    """The character range of the text that some tokens come from; empty where they are all from the title."""
+    inside = [offset for offset in offsets if offset != NO_OFFSET]
+    return Span(inside[0].start, inside[-1].end) if inside else Span(0, 0)
 
 
 def _chat_frame(tokenizer: Any) -> tuple[str, str]:

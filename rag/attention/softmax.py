@@ -80,7 +80,7 @@ def merge(
     total = torch.logsumexp(lses, dim=0)
     weights = torch.exp(lses - total)
     output = sum(part * weight[..., None].to(part.dtype) for (part, _), weight in zip(parts, weights, strict=True))
-    return output, total  # type: ignore[return-value]
+    return output, total
 
 
 def _logits(query: torch.Tensor, key: torch.Tensor, scale: float, seen: torch.Tensor | None) -> torch.Tensor:

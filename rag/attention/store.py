@@ -150,5 +150,10 @@ class BlockCache:
         """A snapshot of the counters."""
         with self._lock:
             return CacheStats(
-                self._hits, self._misses, self._lru.evictions, len(self._lru), int(self._lru.currsize), int(self._lru.maxsize)
+                self._hits,
+                self._misses,
+                self._lru.evictions,
+                len(self._lru),
+                int(self._lru.currsize),
+                int(self._lru.maxsize),
             )

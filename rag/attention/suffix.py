@@ -15,14 +15,13 @@ class Suffix:
     """A stem followed by branches, packed behind each other.
 
     ``ids`` and ``offsets`` (positions counted from the suffix's start; all branches start where the stem
-    ends) have R entries; ``sees`` is boolean (R, R); ``branches[i]`` holds the row numbers of the stem and
-    of branch ``i``: the rows that an ordinary prompt with that one query would have.
+    ends) have R entries; ``sees`` is boolean (R, R); ``branches[i]`` is the range of branch ``i``'s rows.
     """
 
     ids: tuple[int, ...]
     offsets: tuple[int, ...]
     sees: torch.Tensor
-    branches: tuple[torch.Tensor, ...]
+    branches: tuple[slice, ...]
 
 
 def branch(stem: Sequence[int], branches: Sequence[Sequence[int]]) -> Suffix:
@@ -36,7 +35,7 @@ def branch(stem: Sequence[int], branches: Sequence[Sequence[int]]) -> Suffix:
         ids += tokens
         offsets += range(len(stem), len(stem) + len(tokens))
         owners += [number] * len(tokens)
-        rows.append(torch.tensor([*range(len(stem)), *range(first, len(ids))]))
+        rows.append(slice(first, len(ids)))
     owner, order = torch.tensor(owners), torch.arange(len(ids))
     same = (owner[:, None] == owner[None, :]) | (owner[None, :] == 0)
     return Suffix(tuple(ids), tuple(offsets), same & (order[:, None] >= order[None, :]), tuple(rows))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 Rows = Literal["mean", "last", "all"]
-"""Which query-side rows are kept: their mean (ICR), the last one (Sentinel), or every one."""
+"""Which rows of the query (not of the words before it) are kept: their mean, the last one, or every one."""
 
 
 class Head(NamedTuple):
@@ -47,10 +47,8 @@ class AttentionSpec:
 
     def union(self, other: AttentionSpec) -> AttentionSpec:
         """The smallest spec that covers both."""
-        if self.heads is None or other.heads is None:
-            heads = None
-        else:
-            heads = tuple(sorted({*self.heads, *other.heads}))
+        some = self.heads is not None and other.heads is not None
+        heads = tuple(sorted({*(self.heads or ()), *(other.heads or ())})) if some else None
         rows = (*self.rows, *(row for row in other.rows if row not in self.rows))
         return AttentionSpec(heads, rows, self.calibrated or other.calibrated)
 
@@ -78,7 +76,8 @@ class AttentionMap:
     post-softmax probabilities over everything the row sees (prefix, all documents, its own suffix), so
     a row sums to less than 1 over the documents. ``calibration`` holds the same for the content-free
     query, or None. ``heads[i]`` names axis 0. ``blocks`` are in input order of ``documents``; a long
-    document has several, an empty document none. ``query_tokens`` are the suffix's token strings.
+    document has several, an empty document none. ``query_tokens`` are the strings of the R rows of
+    "all".
     """
 
     documents: tuple[Document, ...]
@@ -108,4 +107,12 @@ class Attender(Protocol):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text in the model's own tokenizer (no special tokens)."""
+        ...
+
+
+class Engine(Attender, Protocol):
+    """What stages need of the attention engine (`rag.attention.engine.AttentionEngine`), without importing torch."""
+
+    def default_heads(self, task: str) -> tuple[Head, ...]:
+        """The heads that ship for the loaded model and ``task`` ("document" or "sentence")."""
         ...

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from rag.types import Span
 
 
-def token_windows(
-    offsets: Sequence[Span], sentences: Sequence[Span], limit: int, overlap: int
-) -> list[Span]:
+def token_windows(offsets: Sequence[Span], sentences: Sequence[Span], limit: int, overlap: int) -> list[Span]:
     """Token ranges that cover all tokens, each at most ``limit`` long, cut at sentence borders.
 
     Args:

@@ -1,1 +1,22 @@
-"""."""
+"""Models by name: resolved to a folder on this machine (`resolve`), kept in a store, loaded without a network."""
+
+from rag.models.catalog import DEFAULT_EMBEDDER, DEFAULT_LLM, CatalogEntry, ModelKind, WheelSpec, catalog
+from rag.models.embedder import Embedder
+from rag.models.manifest import Manifest, fingerprint
+from rag.models.resolve import ResolvedModel, resolve
+from rag.models.store import ModelStore
+
+__all__ = [
+    "DEFAULT_EMBEDDER",
+    "DEFAULT_LLM",
+    "CatalogEntry",
+    "Embedder",
+    "Manifest",
+    "ModelKind",
+    "ModelStore",
+    "ResolvedModel",
+    "WheelSpec",
+    "catalog",
+    "fingerprint",
+    "resolve",
+]

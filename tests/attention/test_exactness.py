@@ -35,7 +35,7 @@ def make(family: str, tokenizer, **options) -> AttentionEngine:
 
 
 def reference(family: str, engine: AttentionEngine, branch: tuple[int, ...]) -> torch.Tensor:
-    """Dense attention of one suffix (stem + branch) over all document tokens, under the layout's mask."""
+    """Dense attention of one branch's rows over all document tokens, under the layout's mask."""
     prompter = engine._prompter
     prefix, suffix = list(prompter.prefix), [*prompter.stem, *branch]
     blocks = [list(window.ids) for windows in prompter.blocks(DOCUMENTS) for window in windows]
@@ -52,7 +52,7 @@ def reference(family: str, engine: AttentionEngine, branch: tuple[int, ...]) -> 
     same = (who[:, None] == who[None, :]) | (who[None, :] == -1) | (who[:, None] == -2)
     sees = same & (order[:, None] >= order[None, :])
     ids = [*prefix, *(token for block in blocks for token in block), *suffix]
-    rows = list(range(len(ids) - len(suffix), len(ids)))
+    rows = list(range(len(ids) - len(branch), len(ids)))
     columns = list(range(len(prefix), len(ids) - len(suffix)))
     return tiny.eager_rows(family, ids, positions, sees, rows, columns).flatten(0, 1)
 
@@ -120,7 +120,7 @@ def test_a_batch_of_queries_gives_what_each_gives_alone(tokenizer):
             torch.testing.assert_close(together.calibration[name], alone.calibration[name], atol=1e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("precision", "error"), [("float16", 2e-3), ("bfloat16", 2e-2), ("int8", 3e-2)])
+@pytest.mark.parametrize(("precision", "error"), [("float16", 2e-3), ("bfloat16", 2e-2), ("int8", 6e-2)])
 def test_stored_precision_changes_attention_by_no_more_than_stated(precision, error, tokenizer):
     exact = make("llama", tokenizer).attend(QUERY, DOCUMENTS, SPEC).rows["mean"]
     stored = make("llama", tokenizer, cache_precision=precision).attend(QUERY, DOCUMENTS, SPEC).rows["mean"]

@@ -68,7 +68,7 @@ def split_words(text: str) -> list[Span]:
 def eager_rows(
     family: str, ids: list[int], positions: list[int], sees: torch.Tensor, rows: list[int], columns: list[int]
 ) -> torch.Tensor:
-    """Attention (layers, heads, rows, columns) of one dense pass under an explicit mask, by transformers' eager code."""
+    """Attention (layers, heads, rows, columns) of one dense eager pass of transformers under an explicit mask."""
     model = decoder(family, "eager")
     place = torch.tensor(positions)
     window = getattr(model.config, "sliding_window", None)

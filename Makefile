@@ -1,0 +1,51 @@
+# Needs Python 3.11 or newer, pip and make; everything else goes into .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PARTS := retrievers rerankers compressors api eval
+TYPED := .mypy_cache/src
+SERVE ?=
+PYTEST ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test lint format clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED)  ## Install into .venv (once, and again when pyproject.toml or constraints.txt change)
+
+# Plain editable mode on purpose: in strict mode the folder rag/ in the working directory would shadow the install.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; \
+	v >= (3, 11) or sys.exit("Python %d.%d found; 3.11 or newer is needed. Try: make PYTHON=python3.12 ..." % v[:2])'
+	@test -x $(BIN)/pip || { echo "==> [1/2] Making $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@echo "==> [2/2] Installing this project and its dependencies into $(VENV) (first time: a few minutes)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+	@echo "==> Installed. From now on this step is skipped."
+
+demo: $(INSTALLED)  ## See it at work: real questions over 60 passages, through the real service
+	@$(BIN)/rag demo
+
+serve: $(INSTALLED)  ## Start the HTTP service (options: make serve SERVE='--port 9000')
+	@$(BIN)/rag serve $(SERVE)
+
+test: lint  ## Lint, then run all tests (options: make test PYTEST='-k api')
+	$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(INSTALLED)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@# The folders beside rag/ are imported as rag.NAME: a tree of links shows mypy what an import sees.
+	@rm -rf $(TYPED) && mkdir -p $(TYPED)/rag && ln -s $(CURDIR)/rag/* $(addprefix $(CURDIR)/,$(PARTS)) $(TYPED)/rag
+	cd $(TYPED) && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir .. -p rag
+
+format: $(INSTALLED)  ## Rewrite the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove what builds and tests leave behind (keeps .venv and downloaded models)
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

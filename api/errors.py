@@ -1,0 +1,221 @@
+"""Every failure leaves the service as one JSON shape.
+
+``{"error": {"code", "message", "param"?, "request_id"}}``, whatever went wrong and wherever. ``code``
+is stable and made for programs; the message says what was given and what is accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from rag.errors import RagError
+
+log = logging.getLogger("rag.api")
+
+# The status of each `RagError.code`; a code that is not here is a fault of ours.
+STATUS: Mapping[str, int] = {
+    "empty_query": 400,
+    "invalid_input": 422,
+    "query_too_long": 422,
+    "duplicate_ids": 422,
+    "not_text": 422,
+    "limit_exceeded": 422,
+    "impossible_budget": 422,
+    "invalid_configuration": 422,
+    "model_not_found": 503,
+    "unsupported_model": 503,
+    "artefact_mismatch": 503,
+    "model_output": 500,
+    "internal_error": 500,
+}
+
+# The code of a failure that HTTP itself has a status for.
+HTTP_CODES: Mapping[int, str] = {
+    400: "malformed_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+    429: "overloaded",
+}
+
+_SHOWN_PROBLEMS = 5
+_SHOWN_CHARACTERS = 60
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(description="Stable name of the failure, for programs.")
+    message: str = Field(description="What was given and what is accepted, for people.")
+    param: str | None = Field(default=None, description="The field at fault, as a path into the body. Absent if none.")
+    request_id: str = Field(description="The id of this request, as in the X-Request-Id header and in our log.")
+
+
+class ErrorResponse(BaseModel):
+    """The body of every answer that is not a success."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": []})
+
+    error: ErrorDetail
+
+
+class ApiError(HTTPException):
+    """A failure of the request itself (not of the library), with its status and code."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, dict(headers) if headers else None)
+        self.code = code or HTTP_CODES.get(status, "invalid_input")
+        self.param = param
+
+
+def request_id(scope: Scope) -> str:
+    """The id that `rag.api.access.AccessLog` gave the request."""
+    return str(scope.get("state", {}).get("request_id", ""))
+
+
+def error_response(
+    scope: Scope,
+    status: int,
+    code: str,
+    message: str,
+    *,
+    param: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """The one error shape."""
+    detail = ErrorDetail(code=code, message=message, param=param, request_id=request_id(scope))
+    body = ErrorResponse(error=detail).model_dump(exclude_none=True)
+    return JSONResponse(body, status_code=status, headers=dict(headers) if headers else None)
+
+
+def internal_error(scope: Scope, error: BaseException) -> JSONResponse:
+    """Log an unforeseen failure with its stack and answer 500 without any of it.
+
+    The exception's own message may quote a document, so it is logged at debug level only.
+    """
+    stack = "".join(traceback.format_tb(error.__traceback__))
+    log.error("request %s failed: %s\n%s", request_id(scope), type(error).__name__, stack)
+    log.debug("request %s failed with: %s", request_id(scope), error)
+    return error_response(
+        scope,
+        500,
+        "internal_error",
+        "the service failed on this request; its log has the details under this request id",
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Make every error raised below ``app`` leave in the one shape."""
+    app.add_exception_handler(RagError, _rag_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+
+
+async def _rag_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RagError)
+    status = STATUS.get(error.code, 500)
+    if status >= 500:
+        log.error("request %s failed: %s", request_id(request.scope), error.code)
+    return error_response(request.scope, status, error.code, str(error))
+
+
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    headers = error.headers
+    if isinstance(error, ApiError):
+        return error_response(
+            request.scope, error.status_code, error.code, str(error.detail), param=error.param, headers=headers
+        )
+    message = _no_route(request, error) if error.status_code in (404, 405) else str(error.detail)
+    code = HTTP_CODES.get(error.status_code, "invalid_input")
+    return error_response(request.scope, error.status_code, code, message, headers=headers)
+
+
+def _no_route(request: Request, error: HTTPException) -> str:
+    """What a 404 or a 405 says: the path or method given, and the ones there are."""
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return f"{request.method} is not accepted at {request.url.path}; accepted: {allowed}"
+    routes = request.app.openapi()["paths"]
+    known = ", ".join(f"{method.upper()} {path}" for path, methods in routes.items() for method in methods)
+    return f"nothing at {_shown(request.url.path)}; known: {known}"
+
+
+async def _validation_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problems = error.errors()
+    message = "; ".join(_problem(problem) for problem in problems[:_SHOWN_PROBLEMS])
+    if len(problems) > _SHOWN_PROBLEMS:
+        message += f"; and {len(problems) - _SHOWN_PROBLEMS} more problems"
+    code = _code(problems[0])
+    return error_response(request.scope, STATUS[code], code, message, param=_path(problems[0]) or None)
+
+
+# What pydantic's kinds of problem are called here; others keep pydantic's own words.
+_PROBLEMS: Mapping[str, str] = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be a JSON object",
+    "document_type": "must be a string, or an object with a text",
+    "unknown_field": "is not a known field; accepted: {accepted}",
+    "greater_than_equal": "must be at least {ge}",
+    "literal_error": "must be {expected}",
+}
+_CODES: Mapping[str, str] = {"string_type": "not_text", "document_type": "not_text"}
+
+
+def _code(problem: Mapping[str, Any]) -> str:
+    cause = problem.get("ctx", {}).get("error")
+    return cause.code if isinstance(cause, RagError) else _CODES.get(problem["type"], "invalid_input")
+
+
+def _problem(problem: Mapping[str, Any]) -> str:
+    """One problem as ``path: what is accepted, given ...``."""
+    kind, context = problem["type"], problem.get("ctx", {})
+    text = _PROBLEMS[kind].format(**context) if kind in _PROBLEMS else problem["msg"].removeprefix("Value error, ")
+    if kind not in ("missing", "unknown_field") and not isinstance(context.get("error"), RagError):
+        text += f", given {_shown(problem['input'])}"
+    return f"{_path(problem) or 'body'}: {text}"
+
+
+def _path(problem: Mapping[str, Any]) -> str:
+    """Where in the body: ``documents[3].text``."""
+    field = problem.get("ctx", {}).get("field")
+    parts = [*problem["loc"][1:], *([field] if field else [])]
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
+
+
+def _shown(value: object) -> str:
+    """What was given, as JSON and short."""
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return "an object"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,98 @@
+"""The pipeline as the service holds it: loaded in the worker's thread, and honest about its state."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Literal
+
+from rag.api.errors import ApiError
+from rag.api.schemas import ContextRequest, HealthResponse
+from rag.api.worker import Finished, ModelWorker, QueueFullError
+from rag.checks import as_query, check_limits
+from rag.corpus import as_documents
+from rag.errors import RagError
+
+if TYPE_CHECKING:
+    from rag.pipeline import Pipeline
+    from rag.results import ContextResult
+
+log = logging.getLogger("rag.api")
+
+State = Literal["loading", "ready", "failed"]
+
+
+class ContextService:
+    """One pipeline behind one worker thread.
+
+    Args:
+        pipeline: what answers; its models are loaded by `start`, or by the first request after a failure.
+        queue_limit: how many requests may be running or waiting at once.
+    """
+
+    def __init__(self, pipeline: Pipeline, queue_limit: int) -> None:
+        self.pipeline = pipeline
+        self.worker = ModelWorker(queue_limit)
+        self._state: State = "loading"
+        self._detail = "the model is being loaded"
+        self._loading: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to load the models, without waiting for them. Requests that come meanwhile wait their turn."""
+        self._loading = asyncio.create_task(self._load())
+
+    async def stop(self) -> None:
+        """Finish what was accepted."""
+        if self._loading is not None:
+            await self._loading
+        await asyncio.to_thread(self.worker.close)
+
+    async def answer(self, request: ContextRequest) -> Finished[ContextResult]:
+        """Run the pipeline when its turn comes.
+
+        Raises:
+            RagError: the input is not acceptable, or the model failed.
+            ApiError: the queue is full (429).
+        """
+        # What can be refused without a model is refused before it waits for one.
+        query, corpus = as_query(request.query), as_documents(request.corpus())
+        check_limits(corpus, self.pipeline.settings.limits)
+        budget = request.budget.budget() if request.budget else None
+        try:
+            finished = await self.worker.run(
+                lambda: self.pipeline.run(
+                    query, corpus, top_n=request.top_n, budget=budget, retrieve_k=request.retrieve_k
+                )
+            )
+        except QueueFullError as full:
+            raise ApiError(429, str(full), headers={"Retry-After": str(full.retry_after)}) from None
+        self._set("ready", "")
+        return finished
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the models are in memory."""
+        return self._state == "ready"
+
+    def health(self) -> HealthResponse:
+        """What is true now."""
+        pending = self.worker.pending
+        if self._state == "ready" and pending >= self.worker.limit:
+            return HealthResponse(ready=False, status="overloaded", detail="the queue is full", pending=pending)
+        return HealthResponse(ready=self._state == "ready", status=self._state, detail=self._detail, pending=pending)
+
+    async def _load(self) -> None:
+        try:
+            loaded = await self.worker.run(self.pipeline.warm)
+        except RagError as error:
+            log.error("the models cannot be loaded: %s", error)
+            self._set("failed", f"{error.code}: {error}")
+        except Exception:
+            log.exception("the models cannot be loaded")
+            self._set("failed", "internal_error: the models cannot be loaded; see the service's log")
+        else:
+            self._set("ready", "")
+            log.info("ready: %r", loaded.value)
+
+    def _set(self, state: State, detail: str) -> None:
+        self._state, self._detail = state, detail

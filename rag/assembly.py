@@ -1,0 +1,133 @@
+"""From what the stages gave to what the caller gets: pure functions over plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+from rag.errors import ModelOutputError
+from rag.results import ContextDocument, ContextSentence, DroppedDocument
+from rag.types import CompressedDocument, Document, ScoredDocument, Span
+
+
+def require_finite(documents: Iterable[ScoredDocument], stage: str) -> None:
+    """Raise `ModelOutputError` naming the first document whose score is NaN or infinite."""
+    for item in documents:
+        if not math.isfinite(item.score):
+            raise ModelOutputError(f"{stage} scored document {item.document.id!r} {item.score}, not a finite number")
+
+
+def with_empty_last(ranked: Sequence[ScoredDocument], empty: Sequence[Document]) -> list[ScoredDocument]:
+    """Put documents without text behind the ranked ones, none of them scored above any of those or above 0."""
+    floor = min([0.0, *(item.score for item in ranked)])
+    start = len(ranked) + 1
+    return [*ranked, *(ScoredDocument(document, floor, start + i) for i, document in enumerate(empty))]
+
+
+def is_away(kept: CompressedDocument) -> bool:
+    """True where a document had text and the compressor kept none of it."""
+    return not kept.spans and bool(kept.document.text.strip())
+
+
+def uncompressed(document: Document, tokens: int) -> CompressedDocument:
+    """A document kept as it is."""
+    spans = (Span(0, len(document.text)),) if document.text else ()
+    return CompressedDocument(document, spans, (), tokens, tokens)
+
+
+def scores_of(stages: Mapping[str, ScoredDocument]) -> dict[str, float]:
+    """The score a document got from each stage, and the finite numbers that the stages noted about it."""
+    noted = {
+        name: float(value)
+        for item in stages.values()
+        for name, value in item.trace.items()
+        if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    }
+    return noted | {stage: float(item.score) for stage, item in stages.items()}
+
+
+def context_document(
+    ranked: ScoredDocument,
+    kept: CompressedDocument,
+    *,
+    index: int,
+    windows: int,
+    scores: dict[str, float],
+) -> ContextDocument:
+    """One entry of the answer, in plain Python values."""
+    document = ranked.document
+    return ContextDocument(
+        id=document.id,
+        index=index,
+        rank=ranked.rank,
+        score=float(ranked.score),
+        title=document.title,
+        text=kept.text,
+        spans=kept.spans,
+        sentences=tuple(ContextSentence(item.span, float(item.score), item.kept) for item in kept.sentences),
+        tokens_before=kept.tokens_before,
+        tokens_after=kept.tokens_after,
+        windows=windows,
+        windowed=windows > 1,
+        empty=document.is_empty,
+        scores=scores,
+        metadata=dict(document.metadata),
+    )
+
+
+def assemble(documents: Iterable[ContextDocument], template: str, separator: str) -> str:
+    """The text for the reader model: one block per document that holds any, in reading order.
+
+    ``template`` has the fields of `rag.config.TEMPLATE_FIELDS`, ``{number}`` counts from 1 in reading order.
+    Where a field is empty, the white space it leaves at the ends of lines outside the text goes too.
+    """
+    head, tail = template.split("{text}")
+    blocks = []
+    for number, document in enumerate((item for item in documents if not item.empty), start=1):
+        fields = {
+            "number": number,
+            "id": document.id,
+            "title": document.title,
+            "rank": document.rank,
+            "score": document.score,
+        }
+        before, after = (_trimmed(part.format(**fields)) for part in (head, tail))
+        blocks.append(before + document.text + after)
+    return separator.join(blocks)
+
+
+def _trimmed(text: str) -> str:
+    """Without white space at the end of each complete line."""
+    *lines, last = text.split("\n")
+    return "\n".join([*(line.rstrip() for line in lines), last])
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """How far the documents of a corpus came: retrieved (in rank order), taken, and kept by the compressor."""
+
+    ranked: tuple[ScoredDocument, ...]
+    top_n: int
+    away: frozenset[str]
+    budget: str
+
+
+def dropped(corpus: Sequence[Document], fate: Fate) -> tuple[DroppedDocument, ...]:
+    """Every document that is not in the answer, in corpus order, with the stage that left it out."""
+    candidates = {item.document.id: item for item in fate.ranked}
+    taken = {item.document.id for item in fate.ranked[: fate.top_n]}
+    out = []
+    for index, document in enumerate(corpus):
+        item = candidates.get(document.id)
+        if item is None:
+            detail = f"not among the {len(fate.ranked)} candidates that were ranked"
+            out.append(DroppedDocument(document.id, index, "not_retrieved", detail))
+        elif document.id not in taken:
+            detail = f"rank {item.rank} of {len(fate.ranked)}; the best {fate.top_n} were taken"
+            out.append(DroppedDocument(document.id, index, "below_top_n", detail, item.rank, float(item.score)))
+        elif document.id in fate.away:
+            detail = f"none of its sentences was kept within the budget of {fate.budget}"
+            out.append(DroppedDocument(document.id, index, "compressed_away", detail, item.rank, float(item.score)))
+    return tuple(out)

@@ -1,0 +1,76 @@
+"""Checks of one request's input that need no model; each failure is one typed error with what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rag.errors import InputError, LimitError, NotTextError, QueryTooLongError
+from rag.types import Document, Query
+
+if TYPE_CHECKING:
+    from rag.config import LimitSettings
+
+
+def require_encodable(text: str, what: str) -> None:
+    """Refuse text with a lone surrogate: no tokenizer and no JSON response can carry it."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise NotTextError(
+            f"{what} is not valid Unicode: lone surrogate {text[error.start]!r} at character {error.start}"
+        ) from None
+
+
+def as_query(query: str | Query) -> Query:
+    """A `Query` from text.
+
+    Raises:
+        EmptyQueryError: no character other than white space.
+        NotTextError: not a string, or not valid Unicode.
+    """
+    question = query if isinstance(query, Query) else Query(query)
+    for text in (question.text, *question.history):
+        require_encodable(text, "query")
+    return question
+
+
+def full_text(document: Document) -> str:
+    """Title and text, as one string to count tokens of."""
+    return f"{document.title}\n{document.text}" if document.title else document.text
+
+
+def whole_count(name: str, given: int | None, default: int) -> int:
+    """``given``, or the default where it is None; anything but a whole number of at least 1 is an `InputError`."""
+    if given is None:
+        return default
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, given {given!r}")
+    return given
+
+
+def check_query_tokens(tokens: int, limits: LimitSettings) -> None:
+    """Raise `QueryTooLongError` with both numbers."""
+    if tokens > limits.query_tokens:
+        raise QueryTooLongError(
+            f"query has {tokens} tokens; accepted: up to {limits.query_tokens} (limits.query_tokens)"
+        )
+
+
+def check_limits(documents: Sequence[Document], limits: LimitSettings) -> None:
+    """Raise `LimitError` with both numbers where a corpus is larger than allowed."""
+    if len(documents) > limits.documents:
+        raise LimitError(
+            f"corpus has {len(documents)} documents; accepted: up to {limits.documents} (limits.documents)"
+        )
+    sizes = [len(document.title) + len(document.text) for document in documents]
+    for document, size in zip(documents, sizes, strict=True):
+        if size > limits.document_characters:
+            raise LimitError(
+                f"document {document.id!r} has {size} characters; accepted: up to {limits.document_characters} "
+                "(limits.document_characters)"
+            )
+    if sum(sizes) > limits.total_characters:
+        raise LimitError(
+            f"corpus has {sum(sizes)} characters; accepted: up to {limits.total_characters} (limits.total_characters)"
+        )

@@ -1,0 +1,57 @@
+"""Entry point: the commands, and how errors and interrupts leave the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from rag.cli.config import config_app
+from rag.cli.context import context
+from rag.cli.demo import demo
+from rag.cli.models import models_app
+from rag.cli.serve import serve
+from rag.errors import InputError, RagError
+
+EXIT_INPUT, EXIT_FAILURE, EXIT_INTERRUPT = 2, 1, 130
+
+app = typer.Typer(name="rag", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command()(context)
+app.command()(serve)
+app.command()(demo)
+app.add_typer(models_app, name="models")
+app.add_typer(config_app, name="config")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from rag import __version__
+
+        typer.echo(f"rag {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Decide what an LLM gets to read: rank documents by attention, keep the sentences that matter, order them."""
+
+
+def main() -> None:
+    """Run the command line: exit code 0, 2 for input that is not accepted, 1 for a failure, 130 for Ctrl-C."""
+    try:
+        app()
+    except RagError as error:
+        sys.stderr.write(f"error[{error.code}]: {error}\n")
+        sys.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_FAILURE)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPT)
+    except BrokenPipeError:
+        # The reader of our output has gone (`rag ... | head`); nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILURE)

@@ -1,0 +1,86 @@
+"""From attention maps to document scores: pure functions, one per published formula.
+
+Shapes: H heads, T tokens of all blocks, D documents. A document read in several windows gets the best of
+its windows' scores; a document without text has no block and gets the lowest score of all minus one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from rag.attention.types import AttentionMap, Head
+
+
+def head_rows(answer: AttentionMap, heads: Sequence[Head] | None) -> list[int]:
+    """Places of ``heads`` (all where None) on the map's head axis."""
+    if heads is None:
+        return list(range(len(answer.heads)))
+    axis = {head: place for place, head in enumerate(answer.heads)}
+    return [axis[head] for head in heads]
+
+
+def calibrated_attention(answer: AttentionMap, heads: Sequence[Head] | None = None) -> torch.Tensor:
+    """Mean attention of the query's rows minus that of the content-free query's rows, shape (H, T).
+
+    What every query gives a token (its position, its being a full stop) cancels out; what this query
+    gives it stays (Chen et al., "Attention in Large Language Models Yields Efficient Zero-Shot
+    Re-Rankers", ICLR 2025, section 3).
+    """
+    if answer.calibration is None:
+        raise ValueError("the attention map was read without calibration")
+    places = head_rows(answer, heads)
+    return (answer.rows["mean"][places] - answer.calibration["mean"][places])[:, 0]
+
+
+def drop_negative_outliers(attention: torch.Tensor) -> torch.Tensor:
+    """Set tokens (last axis) below mean - 2 std of their document to 0; high outliers stay (ICR, section 3).
+
+    The standard deviation is the unbiased one; a document of one token, where it does not exist, is
+    left as it is.
+    """
+    if attention.shape[-1] < 2:
+        return attention
+    floor = attention.mean(-1, keepdim=True) - 2 * attention.std(-1, keepdim=True)
+    return torch.where(attention > floor, attention, 0.0)
+
+
+def document_scores(answer: AttentionMap, attention: torch.Tensor) -> torch.Tensor:
+    """Masked sum over each document's tokens: (H, T) to (H, D), or (T,) to (D,)."""
+    scores = attention.new_full((*attention.shape[:-1], len(answer.documents)), float("-inf"))
+    for block in answer.blocks:
+        mass = drop_negative_outliers(attention[..., slice(*block.tokens)]).sum(-1)
+        scores[..., block.document] = torch.maximum(scores[..., block.document], mass)
+    return fill_unread(scores)
+
+
+def fill_unread(scores: torch.Tensor) -> torch.Tensor:
+    """Replace -inf (documents that were not read) by the row's lowest finite score minus one."""
+    unread = torch.isneginf(scores)
+    lowest = scores.masked_fill(unread, float("inf")).amin(-1, keepdim=True)
+    lowest = torch.where(torch.isinf(lowest), 1.0, lowest)
+    return torch.where(unread, lowest - 1, scores)
+
+
+def icr_scores(answer: AttentionMap, heads: Sequence[Head] | None = None) -> torch.Tensor:
+    """In-context reranking scores (D,): calibrated attention summed over heads, masked, summed over tokens.
+
+    With ``heads`` this is the retrieval-head score (Zhang et al., "Query-Focused Retrieval Heads Improve
+    Long-Context Reasoning and Re-ranking", EMNLP 2025); with None, ICR as published, over all heads.
+    """
+    return document_scores(answer, calibrated_attention(answer, heads).sum(0))
+
+
+def head_scores(answer: AttentionMap, heads: Sequence[Head] | None = None) -> torch.Tensor:
+    """The same per head: (H, D), masked head by head. What head detection ranks with."""
+    return document_scores(answer, calibrated_attention(answer, heads))
+
+
+def zscore(scores: torch.Tensor) -> torch.Tensor:
+    """Standard scores within the list (last axis); all equal gives all 0."""
+    centred = scores - scores.mean(-1, keepdim=True)
+    spread = centred.square().mean(-1, keepdim=True).sqrt()
+    return torch.where(spread > 1e-12, centred / spread.clamp_min(1e-12), 0.0)

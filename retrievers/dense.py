@@ -1,0 +1,142 @@
+"""Exact dense retrieval over a corpus in memory: cosine of query and document embeddings, best window counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag.errors import ModelOutputError
+from rag.registry import register
+from rag.retrievers.corpus import CorpusRetriever, Hit, full_text
+from rag.retrievers.embedding_cache import EmbeddingCache
+from rag.retrievers.selection import top_k
+from rag.types import Document, Query
+
+Matrix = NDArray[np.float32]
+
+# From 20 queries on, faiss scores by BLAS blocks, whose last digits depend on a row's place in its block. Below that,
+# every inner product is computed alike: a query scores the same alone or in a batch, and copies of a document tie.
+_QUERIES_AT_ONCE = 16
+
+_EMPTY_SCORE = -1.0
+
+
+@runtime_checkable
+class TextEmbedder(Protocol):
+    """What dense retrieval needs of an embedding model. Must be safe to call from many threads."""
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """One L2-normalised float32 row per text: (n, dimension)."""
+        ...
+
+    def encode_windows(self, texts: Sequence[str]) -> tuple[Matrix, NDArray[np.integer]]:
+        """Embed overlapping token windows of every text, at least one each.
+
+        Returns the windows' rows (w, dimension) and, per row, the position of its text (w,), ascending.
+        """
+        ...
+
+
+@register("retriever", "dense")
+class Dense(CorpusRetriever):
+    """Cosine similarity of embeddings, exact (faiss ``IndexFlatIP``).
+
+    A document longer than the model's window is read in overlapping windows and scores as its best one. Title and
+    text are embedded together. Documents without text are not embedded: they score -1, the lowest cosine.
+    ``trace`` holds the score under ``"dense"``.
+
+    Args:
+        embedder: the embedding model.
+        cache_bytes: memory for embeddings of documents seen before, shared by all indexes made from this
+            retriever; the least recently used go first. 0 turns the cache off.
+
+    Raises (from `index` and `retrieve`):
+        ModelOutputError: the model gave a value that is not a finite number.
+    """
+
+    name = "dense"
+    no_evidence = _EMPTY_SCORE
+
+    def __init__(self, embedder: TextEmbedder, cache_bytes: int = 256 * 2**20) -> None:
+        self.embedder = embedder
+        self.cache = EmbeddingCache(cache_bytes)
+        self._index: Any = None
+        self._owners: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+        self._empty: tuple[int, ...] = ()
+
+    def _build(self, documents: tuple[Document, ...]) -> None:
+        self._index = None
+        self._empty = tuple(i for i, document in enumerate(documents) if document.is_empty)
+        texts = {i: full_text(document) for i, document in enumerate(documents) if not document.is_empty}
+        if not texts:
+            return
+        import faiss
+
+        windows = self._windows(list(texts.values()))
+        self._owners = np.repeat(np.fromiter(texts, dtype=np.intp), [len(rows) for rows in windows])
+        matrix = np.concatenate(windows)
+        self._index = faiss.IndexFlatIP(matrix.shape[1])
+        self._index.add(matrix)
+
+    def _windows(self, texts: Sequence[str]) -> list[Matrix]:
+        """The window rows of each text; a text is embedded once, unless the cache has it already."""
+        rows = {text: self.cache.get(text) for text in texts}
+        missing = [text for text, found in rows.items() if found is None]
+        if missing:
+            matrix, owners = self.embedder.encode_windows(missing)
+            matrix = _finite(matrix)
+            bounds = np.searchsorted(owners, np.arange(len(missing) + 1))
+            for i, text in enumerate(missing):
+                own = matrix[bounds[i] : bounds[i + 1]].copy()  # not a view, which would keep the whole matrix alive
+                rows[text] = own
+                self.cache.put(text, own)
+        return [found for text in texts if (found := rows[text]) is not None]
+
+    def _search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        if self._index is None:
+            return [self._hits({}, k) for _ in queries]
+        vectors = _finite(self.embedder.encode([query.text for query in queries]))
+        return [
+            self._hits(best, k)
+            for start in range(0, len(queries), _QUERIES_AT_ONCE)
+            for best in self._best(vectors[start : start + _QUERIES_AT_ONCE], k)
+        ]
+
+    def _best(self, vectors: Matrix, k: int) -> list[dict[int, float]]:
+        """Per query the scores of the ``k`` best documents and of all that tie with the last of them.
+
+        Asks for more windows until nothing unseen can be among them: several windows may belong to one document.
+        """
+        wanted = min(2 * k, self._index.ntotal)
+        while True:
+            scores, rows = self._index.search(vectors, wanted)
+            found = [self._by_document(*query) for query in zip(scores, rows, strict=True)]
+            if wanted == self._index.ntotal or all(
+                len(best) >= k and sorted(best.values(), reverse=True)[k - 1] > float(last)
+                for best, last in zip(found, scores[:, -1], strict=True)
+            ):
+                return found
+            wanted = min(2 * wanted, self._index.ntotal)
+
+    def _by_document(self, scores: Matrix, rows: NDArray[np.int64]) -> dict[int, float]:
+        best: dict[int, float] = {}
+        for score, owner in zip(scores.tolist(), self._owners[rows].tolist(), strict=True):
+            best.setdefault(owner, score)  # faiss gives the rows best first
+        return best
+
+    def _hits(self, best: dict[int, float], k: int) -> list[Hit]:
+        positions = np.array(sorted(best), dtype=np.intp)
+        scores = [best[i] for i in positions.tolist()]
+        chosen = top_k(np.array(scores), k)
+        hits = [Hit(int(positions[i]), scores[i], {self.name: scores[i]}) for i in chosen]
+        empty = self._empty[: k - len(hits)]
+        return hits + [Hit(i, _EMPTY_SCORE, {self.name: _EMPTY_SCORE}) for i in empty]
+
+
+def _finite(matrix: Matrix) -> Matrix:
+    if not np.isfinite(matrix).all():
+        raise ModelOutputError("the embedding model gave a value that is not a finite number")
+    return np.ascontiguousarray(matrix, dtype=np.float32)

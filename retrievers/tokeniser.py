@@ -1,0 +1,133 @@
+"""Splits text into the terms that lexical retrievers count.
+
+Text is normalised (NFKC, case folded) and cut into words of letters, marks, digits and underscores. Scripts that are
+written without spaces have no words a pattern could find: a run of such characters becomes its overlapping character
+pairs, and each Han character on its own as well, so that a one-character query still finds the runs that hold it.
+"""
+
+from __future__ import annotations
+
+import threading
+import unicodedata
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import regex
+
+from rag.errors import ConfigError
+
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_WORD = regex.compile(r"\w+")
+_PARTS = regex.compile(rf"(?P<run>[{_UNSPACED}][{_UNSPACED}\p{{M}}]*)|[[\w]--[{_UNSPACED}]]+", regex.V1)
+_HAN = regex.compile(r"\p{Han}")
+
+# Snowball language -> name of bm25s' stop word list; the other languages have none.
+_STOP_LISTS = {
+    "danish": "STOPWORDS_DANISH",
+    "dutch": "STOPWORDS_DUTCH",
+    "english": "STOPWORDS_EN",
+    "french": "STOPWORDS_FRENCH",
+    "german": "STOPWORDS_GERMAN",
+    "italian": "STOPWORDS_ITALIAN",
+    "norwegian": "STOPWORDS_NORWEGIAN",
+    "portuguese": "STOPWORDS_PORTUGUESE",
+    "russian": "STOPWORDS_RUSSIAN",
+    "spanish": "STOPWORDS_SPANISH",
+    "swedish": "STOPWORDS_SWEDISH",
+    "turkish": "STOPWORDS_TURKISH",
+}
+
+
+_LOCAL = threading.local()
+
+
+def _stemmer(language: str) -> Any:
+    """This thread's stemmer: PyStemmer's objects keep a cache and must not be shared between threads."""
+    import Stemmer
+
+    stemmers: dict[str, Any] = _LOCAL.__dict__.setdefault("stemmers", {})
+    if language not in stemmers:
+        stemmers[language] = Stemmer.Stemmer(language)
+    return stemmers[language]
+
+
+def _normalise(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _default_stop_words(language: str) -> frozenset[str]:
+    from bm25s import stopwords
+
+    name = _STOP_LISTS.get(language)
+    return frozenset(_normalise(word) for word in getattr(stopwords, name)) if name else frozenset()
+
+
+class Tokeniser:
+    """Text to terms: words without stop words, stemmed by Snowball; character pairs for unspaced scripts.
+
+    Args:
+        language: a Snowball language ("english", "german", ...); it also chooses the stop words.
+        stem: reduce words to their stems.
+        stopwords: True for the language's list (empty where there is none), False for none, or the words themselves.
+        min_length: shortest word kept, in characters (not applied to unspaced scripts). 1 keeps the "C" of "vitamin C",
+            and every initial of every name with it, which costs more than it brings on most collections.
+
+    Safe to call from many threads.
+
+    Raises:
+        ConfigError: the language is unknown, ``stopwords`` is a bare string or ``min_length`` is below 1.
+    """
+
+    def __init__(
+        self,
+        language: str = "english",
+        stem: bool = True,
+        stopwords: bool | Collection[str] = True,
+        min_length: int = 2,
+    ) -> None:
+        import Stemmer
+
+        known = Stemmer.algorithms()
+        if language not in known:
+            raise ConfigError(f"unknown language {language!r}; accepted: {', '.join(known)}")
+        if isinstance(stopwords, str):
+            raise ConfigError(f"stopwords must be true, false or a list of words, given {stopwords!r}")
+        if min_length < 1:
+            raise ConfigError(f"min_length must be at least 1, given {min_length}")
+        self.language = language
+        self.min_length = min_length
+        self.stem = stem
+        if isinstance(stopwords, bool):
+            self.stop_words = _default_stop_words(language) if stopwords else frozenset()
+        else:
+            self.stop_words = frozenset(_normalise(word) for word in stopwords)
+
+    def __call__(self, text: str) -> list[str]:
+        """The terms of ``text``, in order of appearance, repeats included."""
+        terms = [term for term in _terms(_normalise(text), self.min_length) if term not in self.stop_words]
+        return list(_stemmer(self.language).stemWords(terms)) if self.stem else terms
+
+
+def _terms(text: str, min_length: int) -> Iterable[str]:
+    for word in _WORD.findall(text):
+        if word.isascii():  # most words of most corpora: nothing to take apart
+            if len(word) >= min_length:
+                yield word
+            continue
+        for part in _PARTS.finditer(word):
+            if part["run"]:
+                yield from _pairs(part["run"])
+            elif len(part[0]) >= min_length:
+                yield part[0]
+
+
+def _pairs(run: str) -> Iterable[str]:
+    """Overlapping pairs of a run and its Han characters; a run of one character is itself a term."""
+    if len(run) == 1:
+        yield run
+        return
+    for position, character in enumerate(run):
+        if _HAN.match(character):
+            yield character
+        if position + 1 < len(run):
+            yield run[position : position + 2]

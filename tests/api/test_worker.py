@@ -1,0 +1,169 @@
+"""The worker thread: one at a time, bounded, cancelled work is not done, accepted work is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import httpx
+import pytest
+
+from rag.api.app import create_app
+from rag.api.worker import ModelWorker, QueueFullError
+
+
+def test_one_at_a_time_and_in_order_off_the_loop() -> None:
+    threads: list[str] = []
+    order: list[int] = []
+    running = 0
+
+    def work(number: int) -> int:
+        nonlocal running
+        running += 1
+        assert running == 1
+        time.sleep(0.002)
+        threads.append(threading.current_thread().name)
+        order.append(number)
+        running -= 1
+        return number
+
+    async def main() -> None:
+        worker = ModelWorker(limit=20)
+        done = await asyncio.gather(*(worker.run(lambda n=n: work(n)) for n in range(20)))
+        assert [item.value for item in done] == order == list(range(20))
+        assert done[-1].waited > done[0].waited
+        await asyncio.sleep(0)
+        assert worker.pending == 0
+        worker.close()
+
+    asyncio.run(main())
+    assert threading.current_thread().name not in threads
+    assert len(set(threads)) == 1
+
+
+def test_bound_cancellation_and_close() -> None:
+    gate, began = threading.Event(), []
+
+    def work(name: str) -> str:
+        began.append(name)
+        assert gate.wait(30)
+        return name
+
+    async def main() -> None:
+        worker = ModelWorker(limit=3)
+        first, second, third = (asyncio.create_task(worker.run(lambda n=n: work(n))) for n in "abc")
+        await asyncio.sleep(0.05)
+        with pytest.raises(QueueFullError, match=r"3 requests.*up to 3") as full:
+            await worker.run(lambda: work("d"))
+        assert full.value.retry_after >= 1
+        second.cancel()
+        await asyncio.sleep(0.05)
+        assert worker.pending == 2
+        gate.set()
+        worker.close()
+        assert (await first).value == "a"
+        assert (await third).value == "c"
+        assert second.cancelled()
+
+    asyncio.run(main())
+    assert began == ["a", "c"]
+
+
+def test_an_error_reaches_the_caller_and_the_next_work_runs() -> None:
+    async def main() -> None:
+        worker = ModelWorker(limit=1)
+        with pytest.raises(ZeroDivisionError):
+            await worker.run(lambda: 1 // 0)
+        await asyncio.sleep(0.01)
+        assert (await worker.run(lambda: 7)).value == 7
+        worker.close()
+
+    asyncio.run(main())
+
+
+def _body(query: str) -> dict[str, Any]:
+    return {"query": query, "documents": ["b"]}
+
+
+async def _until(condition: Any) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("not reached within 5 seconds")
+
+
+def test_full_queue_is_429_while_the_loop_stays_free(gated: Any, with_retriever: Any) -> None:
+    app = create_app(pipeline=with_retriever("test-gated"), queue_limit=2)
+
+    async def main() -> None:
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client,
+        ):
+            await _until(lambda: app.state.service.loaded)
+            first = asyncio.create_task(client.post("/v1/context", json=_body("first")))
+            await _until(lambda: gated.began == ["first"])
+            second = asyncio.create_task(client.post("/v1/context", json=_body("second")))
+            await _until(lambda: app.state.service.worker.pending == 2)
+            refused = await client.post("/v1/context", json=_body("third"))
+            assert (refused.status_code, refused.json()["error"]["code"]) == (429, "overloaded")
+            assert int(refused.headers["retry-after"]) >= 1
+            health = await client.get("/health")
+            assert (health.status_code, health.json()["status"], health.json()["pending"]) == (503, "overloaded", 2)
+            assert (await client.get("/health/live")).status_code == 200
+            bad = await client.post("/v1/context", json=_body(" "))
+            assert bad.json()["error"]["code"] == "empty_query"
+            gated.gate.set()
+            assert [(await task).status_code for task in (first, second)] == [200, 200]
+            assert (await client.get("/health")).json()["status"] == "ready"
+
+    asyncio.run(main())
+    assert gated.began == ["first", "second"]
+
+
+def test_client_that_left_before_its_turn_is_dropped(gated: Any, with_retriever: Any) -> None:
+    app = create_app(pipeline=with_retriever("test-gated"))
+    body = b'{"query": "gone", "documents": ["b"]}'
+
+    async def leave() -> None:
+        messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
+
+        async def receive() -> dict[str, Any]:
+            return messages.pop(0)
+
+        async def send(_: Any) -> None:
+            return None
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": "/v1/context",
+            "raw_path": b"/v1/context",
+            "query_string": b"",
+            "headers": [(b"content-type", b"application/json")],
+            "server": ("service", 80),
+            "client": ("client", 1),
+            "root_path": "",
+        }
+        await app(scope, receive, send)
+
+    async def main() -> None:
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client,
+        ):
+            first = asyncio.create_task(client.post("/v1/context", json=_body("first")))
+            await _until(lambda: gated.began == ["first"])
+            await asyncio.wait_for(leave(), 5)
+            await _until(lambda: app.state.service.worker.pending == 1)
+            gated.gate.set()
+            assert (await first).status_code == 200
+
+    asyncio.run(main())
+    assert gated.began == ["first"]

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rag.attention.passes import LayerStack
+from rag.attention.store import BlockCache, StoredBlock
+from rag.errors import BudgetError, ConfigError
+
+
+def stack(tokens: int, depth: int = 3) -> LayerStack:
+    torch.manual_seed(tokens)
+    return LayerStack(torch.randn(depth, 2, tokens, 8), torch.randn(depth - 1, 2, tokens, 8))
+
+
+def test_bytes_are_what_the_tensors_take():
+    block = StoredBlock.of(stack(10), "float32")
+    assert block.nbytes == (3 + 2) * 2 * 10 * 8 * 4
+    assert StoredBlock.of(stack(10), "float16").nbytes == block.nbytes // 2
+    assert StoredBlock.of(stack(10), "int8").nbytes == block.nbytes // 4 + (3 + 2) * 2 * 8 * 4
+
+
+@pytest.mark.parametrize(("precision", "error"), [("float32", 0.0), ("float16", 1e-3), ("bfloat16", 8e-3), ("int8", 4e-3)])
+def test_reading_back_is_within_the_stated_error_of_the_largest_value(precision, error):
+    exact = stack(32)
+    block = StoredBlock.of(exact, precision)
+    out = torch.empty(2, 32, 8)
+    block.keys.read(1, out)
+    assert float((out - exact.keys[1]).abs().max()) <= error * float(exact.keys[1].abs().max())
+
+
+def test_the_least_recently_used_block_goes_first_and_the_budget_holds():
+    size = StoredBlock.of(stack(10), "float32").nbytes
+    cache = BlockCache(2 * size + 1)
+    for name in (b"a", b"b"):
+        cache.put(name, StoredBlock.of(stack(10), "float32"))
+    assert cache.get(b"a", 3) is not None
+    cache.put(b"c", StoredBlock.of(stack(10), "float32"))
+    assert cache.get(b"b", 3) is None
+    assert cache.get(b"a", 3) is not None
+    stats = cache.stats()
+    assert (stats.hits, stats.misses, stats.evictions, stats.blocks) == (2, 1, 1, 2)
+    assert stats.bytes == 2 * size <= stats.budget_bytes
+
+
+def test_a_block_that_is_too_shallow_is_a_miss():
+    cache = BlockCache(1 << 20)
+    cache.put(b"a", StoredBlock.of(stack(4, depth=2), "float32"))
+    assert cache.get(b"a", 3) is None
+    assert cache.get(b"a", 2) is not None
+
+
+def test_a_budget_below_one_block_is_refused_with_both_numbers():
+    block = StoredBlock.of(stack(10), "float32")
+    with pytest.raises(BudgetError, match=f"100 bytes.*{block.nbytes} bytes"):
+        BlockCache(100).put(b"a", block)
+
+
+def test_an_unknown_precision_names_the_known_ones():
+    with pytest.raises(ConfigError, match="int4.*float32, float16, bfloat16, int8"):
+        BlockCache(100, "int4")
