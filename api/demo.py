@@ -123,7 +123,7 @@ def _show(
     console: Console, response: dict[str, Any], documents: list[Document], query: dict[str, Any], brief: bool = False
 ) -> None:
     if not brief:
-        console.print(demo_report.ranking(response, documents, query["relevant"]))
+        console.print(demo_report.ranking(response, documents, query["relevant"], plain=console.color_system is None))
         console.print(_note("rank = after the model read them; ▲ ▼ = places moved from where cheap search had them"))
     console.print(demo_report.context(response))
     if not brief:

@@ -25,13 +25,19 @@ _STAGES = {
 }
 
 
-def ranking(response: Mapping[str, Any], documents: Sequence[Document], relevant: Collection[str]) -> Table:
-    """The results, where cheap search had them, and their text with the kept sentences bold."""
+def ranking(
+    response: Mapping[str, Any], documents: Sequence[Document], relevant: Collection[str], *, plain: bool = False
+) -> Table:
+    """The results, where cheap search had them, and their text with the kept sentences bold.
+
+    ``plain`` is for output without styles: kept sentences stand in ⟦brackets⟧.
+    """
+    marks = ("⟦", "⟧") if plain else ("", "")
     table = Table(expand=True, show_lines=True, header_style="bold")
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("by words", justify="right", no_wrap=True)
     table.add_column("by meaning", justify="right", no_wrap=True)
-    table.add_column("passage: [bold]kept[/bold] and [dim]left out[/dim]", ratio=1)
+    table.add_column(f"passage: [bold]{marks[0]}kept{marks[1]}[/bold] and [dim]left out[/dim]", ratio=1)
     table.add_column("tokens kept", justify="right", no_wrap=True)
     for item in sorted(response["results"], key=lambda item: item["rank"]):
         answers = Text(" ★ holds the answer", style="green") if item["id"] in relevant else Text("")
@@ -40,7 +46,7 @@ def ranking(response: Mapping[str, Any], documents: Sequence[Document], relevant
             str(item["rank"]),
             _moved(item["scores"].get("bm25_rank"), item["rank"]),
             _moved(item["scores"].get("dense_rank"), item["rank"]),
-            passage + _marked(documents[item["index"]].text, item["spans"]),
+            passage + _marked(documents[item["index"]].text, item["spans"], marks),
             f"{item['tokens_after']} of {item['tokens_before']}",
         )
     return table
@@ -55,14 +61,15 @@ def _moved(before: float | None, after: int) -> Text:
     return Text(f"{int(before)} ") + Text(f"{arrow}{abs(steps) or ''}", style=style)
 
 
-def _marked(text: str, spans: Sequence[Sequence[int]]) -> Text:
-    """The whole text, its kept spans bold, the rest dim."""
-    marked = Text(" ".join(text.split()) if not spans else "", style="dim")
+def _marked(text: str, spans: Sequence[Sequence[int]], marks: tuple[str, str]) -> Text:
+    """The whole text, its kept spans bold and between the marks, the rest dim."""
+    opening, closing = marks
+    marked = Text(style="dim")
     at = 0
     for start, end in spans:
-        marked.append(text[at:start], style="dim").append(text[start:end], style="bold not dim")
+        marked.append(text[at:start]).append(f"{opening}{text[start:end]}{closing}", style="bold not dim")
         at = end
-    return marked.append(text[at:], style="dim") if spans else marked
+    return marked.append(text[at:])
 
 
 def context(response: Mapping[str, Any]) -> Panel:
@@ -88,8 +95,8 @@ def timings(response: Mapping[str, Any]) -> Table:
 
 def left_out(response: Mapping[str, Any]) -> Text:
     """How many passages are not in the context, by reason."""
-    top_n = len(response["results"])
     counts = Counter(item["reason"] for item in response["dropped"])
+    top_n = len(response["results"]) + counts["compressed_away"]
     lines = [
         f"{counts[reason]:>4}  {words.format(top_n=top_n)}" for reason, words in _REASONS.items() if counts[reason]
     ]

@@ -20,7 +20,126 @@ CONTEXT_REQUEST: dict[str, Any] = {
     "budget": 24,
 }
 
-CONTEXT_RESPONSE: dict[str, Any] = {}
+CONTEXT_RESPONSE: dict[str, Any] = {
+    "id": "0f8fad5bd9cb469fa16570867728950e",
+    "model": "smollm2-135m",
+    "query": "What keeps the lamp of a lighthouse turning?",
+    "results": [
+        {
+            "id": "lamp",
+            "index": 0,
+            "rank": 1,
+            "score": 11.0405,
+            "scores": {
+                "bm25": 1.3401,
+                "bm25_rank": 1.0,
+                "dense": 0.5682,
+                "dense_rank": 1.0,
+                "icr": 11.0405,
+                "retriever": 0.0328,
+                "reranker": 11.0405,
+            },
+            "title": "Lamp room",
+            "text": "The lens floats in a bath of mercury. A falling weight keeps it turning all night.",
+            "spans": [[0, 37], [38, 82]],
+            "sentences": [
+                {"span": [0, 37], "score": 1.2582, "kept": True},
+                {"span": [38, 82], "score": 1.2582, "kept": True},
+                {"span": [83, 116], "score": 0.0, "kept": False},
+            ],
+            "tokens_before": 25,
+            "tokens_after": 18,
+            "truncated": False,
+            "windowed": False,
+            "windows": 1,
+            "empty": False,
+            "metadata": {},
+        }
+    ],
+    "context": "[1] Lamp room\nThe lens floats in a bath of mercury. A falling weight keeps it turning all night.",
+    "dropped": [
+        {
+            "id": "keeper",
+            "index": 1,
+            "reason": "below_top_n",
+            "detail": "rank 3 of 3; the best 1 were taken",
+            "rank": 3,
+            "score": 2.2174,
+        },
+        {
+            "id": "2",
+            "index": 2,
+            "reason": "below_top_n",
+            "detail": "rank 2 of 3; the best 1 were taken",
+            "rank": 2,
+            "score": 4.4549,
+        },
+    ],
+    "usage": {
+        "query_tokens": 9,
+        "corpus_tokens": 47,
+        "context_tokens": 24,
+        "saved_tokens": 23,
+        "encoded_tokens": 50,
+        "cached_blocks": 0,
+    },
+    "timings": {
+        "queue": 0.0001,
+        "retriever": 0.0889,
+        "reranker": 0.4822,
+        "compressor": 0.0034,
+        "ordering": 0.0,
+        "total": 0.5761,
+    },
+    "stages": [
+        {
+            "stage": "retriever",
+            "name": "fused",
+            "seconds": 0.0889,
+            "documents_in": 3,
+            "documents_out": 3,
+            "tokens_in": 47,
+            "tokens_out": 47,
+            "details": {},
+        },
+        {
+            "stage": "reranker",
+            "name": "icr",
+            "seconds": 0.4822,
+            "documents_in": 3,
+            "documents_out": 3,
+            "tokens_in": 47,
+            "tokens_out": 47,
+            "details": {
+                "attention_passes": 1,
+                "attention_reused": 0,
+                "attention_encoded_tokens": 50,
+                "attention_cached_blocks": 0,
+            },
+        },
+        {
+            "stage": "compressor",
+            "name": "bm25",
+            "seconds": 0.0034,
+            "documents_in": 1,
+            "documents_out": 1,
+            "tokens_in": 25,
+            "tokens_out": 18,
+            "details": {},
+        },
+        {
+            "stage": "ordering",
+            "name": "ranked",
+            "seconds": 0.0,
+            "documents_in": 1,
+            "documents_out": 1,
+            "tokens_in": 29,
+            "tokens_out": 29,
+            "details": {},
+        },
+    ],
+    "warnings": [],
+}
 
 _ERRORS: dict[int, tuple[str, dict[str, str]]] = {
     400: (

@@ -1,1 +1,28 @@
-"""."""
+"""Compressors: choose the sentences that a reader model gets to see, under a budget.
+
+Importing this package registers ``attention``, ``sentinel-raw``, ``bm25``, ``dense``, ``first``, ``random`` and
+``none``; their libraries and models load on first use.
+"""
+
+from rag.compressors.attention import AttentionCompressor, SentinelRawCompressor
+from rag.compressors.base import SentenceCompressor
+from rag.compressors.baselines import (
+    BM25Compressor,
+    DenseCompressor,
+    FirstCompressor,
+    NoCompressor,
+    RandomCompressor,
+)
+from rag.compressors.sentences import sentences
+
+__all__ = [
+    "AttentionCompressor",
+    "BM25Compressor",
+    "DenseCompressor",
+    "FirstCompressor",
+    "NoCompressor",
+    "RandomCompressor",
+    "SentenceCompressor",
+    "SentinelRawCompressor",
+    "sentences",
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rag.errors import InputError
 
-MAX_CELLS = 20_000_000
+MAX_CELLS = 5_000_000
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -24,7 +23,7 @@ def select(
     utilities: ArrayLike,
     limit: int,
     *,
-    opens: Sequence[bool] | None = None,
+    opens: ArrayLike | None = None,
     max_cells: int = MAX_CELLS,
 ) -> tuple[int, ...]:
     """The items with the greatest summed utility whose joint cost is at most ``limit``.
@@ -66,10 +65,10 @@ def select(
     limit = min(limit, int(table.max(axis=1, initial=0).sum()))
     if len(values) * (limit + 1) <= max_cells:
         return _optimum(table, values, limit, starts)
-    return _bounded(table.max(axis=1), values, limit, max_cells)
+    return _bounded(table, values, limit, starts, max_cells)
 
 
-def joint_cost(kept: Sequence[int], costs: ArrayLike, opens: Sequence[bool]) -> int:
+def joint_cost(kept: ArrayLike, costs: ArrayLike, opens: ArrayLike) -> int:
     """What the items ``kept`` (ascending) cost together, with ``costs`` of shape (n, 3) as in `select`."""
     table = np.asarray(costs, dtype=np.int64)
     chosen = np.asarray(kept, dtype=np.int64)
@@ -123,34 +122,37 @@ def _optimum(costs: Ints, utilities: Floats, limit: int, opens: NDArray[np.bool_
     return tuple(reversed(kept))
 
 
-def _bounded(costs: Ints, utilities: Floats, limit: int, max_cells: int) -> tuple[int, ...]:
+def _bounded(table: Ints, utilities: Floats, limit: int, opens: NDArray[np.bool_], max_cells: int) -> tuple[int, ...]:
     """A choice of bounded cost: see `select`."""
+    costs = table.max(axis=1)
     usable = np.flatnonzero((utilities > 0) & (costs <= limit))
-    order = usable[np.argsort(-utilities[usable] / np.maximum(costs[usable], 1), kind="stable")]
-    if not len(order):
+    if not len(usable):
         return ()
-    fits = np.searchsorted(np.cumsum(costs[order]), limit, side="right")
-    single = [int(order[np.argmax(utilities[order])])]
-    greedy = _fill([], order, costs, limit)
+    order = usable[np.argsort(-utilities[usable] / np.maximum(costs[usable], 1), kind="stable")]
+    choices = [_fill([], order, costs, limit), [int(order[np.argmax(utilities[order])])]]
+    fits = int(np.searchsorted(np.cumsum(costs[order]), limit, side="right"))
     half = 512
-    while True:
+    while half:
         certain, core = order[: max(0, fits - half)], order[max(0, fits - half) : fits + half]
         room = limit - int(costs[certain].sum())
-        room = min(room, int(costs[core].sum()))
-        if half <= 1 or len(core) * (room + 1) <= max_cells:
+        cells = len(core) * (min(room, int(costs[core].sum())) + 1)
+        if cells <= max_cells:
+            chosen = select(costs[core], utilities[core], room, max_cells=max_cells)
+            kept = [*certain.tolist(), *core[list(chosen)].tolist()]
+            choices.append(_fill(kept, order, costs, limit - int(costs[kept].sum())))
             break
         half //= 2
-    choices = [greedy, single]
-    if len(core) * (room + 1) <= max_cells:
-        table = np.repeat(costs[core][:, None], 3, axis=1)
-        chosen = _optimum(table, utilities[core], room, np.ones(len(core), bool))
-        choices.append(_fill([*certain.tolist(), *core[list(chosen)].tolist()], order, costs, limit))
-    return tuple(sorted(max(choices, key=lambda kept: float(utilities[kept].sum()))))
+    best = max(choices, key=lambda kept: float(utilities[np.array(kept)].sum()))
+    # Charging every item its dearest cost leaves room where neighbours are kept together: fill that too.
+    while True:
+        more = sorted(_fill(best, order, costs, limit - joint_cost(sorted(best), table, opens)))
+        if len(more) == len(best) or joint_cost(more, table, opens) > limit:
+            return tuple(sorted(best))
+        best = more
 
 
-def _fill(kept: list[int], order: NDArray[Any], costs: Ints, limit: int) -> list[int]:
-    """``kept`` and every further item of ``order`` that still fits."""
-    left = limit - int(costs[kept].sum())
+def _fill(kept: list[int], order: NDArray[Any], costs: Ints, left: int) -> list[int]:
+    """``kept`` and every further item of ``order`` that still fits in what is left."""
     chosen, have = list(kept), set(kept)
     for item in order.tolist():
         if item not in have and costs[item] <= left:

@@ -99,7 +99,7 @@ def write_run(path: Path, run: Mapping[str, Sequence[tuple[str, float]]], tag: s
 
 
 def read_run(path: Path) -> Run:
-    """Read a TREC run, gzip too, in trec_eval's order: by score as a 32-bit float, then by document id, both descending.
+    """Read a TREC run, gzip too, in trec_eval's order: by score (a 32-bit float), then document id, both descending.
 
     As in trec_eval, the rank column is ignored, and so is what follows the tag.
 

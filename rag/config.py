@@ -56,13 +56,14 @@ class _Section(BaseModel):
 
 
 class EngineSettings(_Section):
-    """How the attention engine reads documents."""
+    """How the attention engine reads documents; ``store`` is the folder of a block store (``rag index``)."""
 
     layout: Literal["block", "causal"] = "block"
     window_tokens: Annotated[int, Field(ge=8)] = 512
     overlap_tokens: Annotated[int, Field(ge=0)] = 64
     cache_bytes: ByteSize = ByteSize(1 << 30)
     dtype: Literal["float32", "bfloat16"] = "float32"
+    store: Path | None = None
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> EngineSettings:

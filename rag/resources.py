@@ -41,6 +41,7 @@ def load_engine(settings: Settings) -> AttentionEngine:
         overlap_tokens=options.overlap_tokens,
         cache_bytes=options.cache_bytes,
         cache_precision=options.dtype,
+        store=options.store,
         threads=settings.threads,
     )
 

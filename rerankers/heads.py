@@ -15,9 +15,10 @@ from rag.types import Query, ScoredDocument
 class HeadReranker:
     """Ranks by a few chosen heads and the score that the candidates came with.
 
-    Each head's calibrated document scores (Zhang et al., EMNLP 2025) are z-scored within the list and
-    averaged; the average is z-scored again and added, times ``weight``, to the z-scored incoming score.
-    A few heads of a small model rank about as well as BM25 and see other things, so the sum beats both.
+    Each head's calibrated document scores (Zhang et al., EMNLP 2025; here over the square root of the
+    document's length) are z-scored within the list and averaged. The average, z-scored again, is added to
+    the z-scored incoming score, times ``weight``. A few heads of a small model rank about as well as BM25
+    and see other things, so the sum beats both.
 
     Args:
         engine: reads attention where no shared pass is given.
@@ -29,7 +30,7 @@ class HeadReranker:
         ConfigError: no heads are given and none ship for this model.
     """
 
-    def __init__(self, engine: Engine, *, heads: tuple[Head, ...] | None = None, weight: float | None = 1.0) -> None:
+    def __init__(self, engine: Engine, *, heads: tuple[Head, ...] | None = None, weight: float | None = 0.75) -> None:
         if weight is not None and not weight >= 0:
             raise InputError(f"weight of the heads must be 0 or more, or null for the heads alone; given {weight}")
         self._engine = engine

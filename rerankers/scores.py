@@ -14,6 +14,9 @@ import torch
 if TYPE_CHECKING:
     from rag.attention.types import AttentionMap, Head
 
+LENGTH_POWER = 0.5
+"""Between sum and mean: best of the three for the chosen heads of SmolLM2 on SciFact train (docs/heads.md)."""
+
 
 def head_rows(answer: AttentionMap, heads: Sequence[Head] | None) -> list[int]:
     """Places of ``heads`` (all where None) on the map's head axis."""
@@ -48,11 +51,15 @@ def drop_negative_outliers(attention: torch.Tensor) -> torch.Tensor:
     return torch.where(attention > floor, attention, 0.0)
 
 
-def document_scores(answer: AttentionMap, attention: torch.Tensor) -> torch.Tensor:
-    """Masked sum over each document's tokens: (H, T) to (H, D), or (T,) to (D,)."""
+def document_scores(answer: AttentionMap, attention: torch.Tensor, length_power: float = 0.0) -> torch.Tensor:
+    """Masked sum over each document's tokens, over (its tokens) ** ``length_power``: (H, T) to (H, D), or (T,) to (D,).
+
+    Power 0 is the published sum, which favours long documents, 1 the mean, which favours short ones.
+    """
     scores = attention.new_full((*attention.shape[:-1], len(answer.documents)), float("-inf"))
     for block in answer.blocks:
-        mass = drop_negative_outliers(attention[..., slice(*block.tokens)]).sum(-1)
+        tokens = attention[..., slice(*block.tokens)]
+        mass = drop_negative_outliers(tokens).sum(-1) / tokens.shape[-1] ** length_power
         scores[..., block.document] = torch.maximum(scores[..., block.document], mass)
     return fill_unread(scores)
 
@@ -74,13 +81,17 @@ def icr_scores(answer: AttentionMap, heads: Sequence[Head] | None = None) -> tor
     return document_scores(answer, calibrated_attention(answer, heads).sum(0))
 
 
-def head_scores(answer: AttentionMap, heads: Sequence[Head] | None = None) -> torch.Tensor:
-    """The same per head: (H, D), masked head by head. What head detection ranks with."""
-    return document_scores(answer, calibrated_attention(answer, heads))
+def head_scores(
+    answer: AttentionMap, heads: Sequence[Head] | None = None, length_power: float = LENGTH_POWER
+) -> torch.Tensor:
+    """Score of each document by each head alone: (H, D), masked head by head. What head detection ranks with."""
+    return document_scores(answer, calibrated_attention(answer, heads), length_power)
 
 
 def zscore(scores: torch.Tensor) -> torch.Tensor:
-    """Standard scores within the list (last axis); all equal gives all 0."""
-    centred = scores - scores.mean(-1, keepdim=True)
+    """Standard scores within the list (last axis), float64; all equal gives all 0."""
+    exact = scores.double()
+    centred = exact - exact.mean(-1, keepdim=True)
     spread = centred.square().mean(-1, keepdim=True).sqrt()
-    return torch.where(spread > 1e-12, centred / spread.clamp_min(1e-12), 0.0)
+    differ = exact.amax(-1, keepdim=True) > exact.amin(-1, keepdim=True)
+    return torch.where(differ, centred / torch.where(differ, spread, 1.0), 0.0)

@@ -46,22 +46,23 @@ class BlockEncoder:
             else:
                 found[ids] = block
         for batch in token_batches(missing, self._batch_tokens):
-            found.update(self._read(batch, depth))
+            blocks_read = self.read(batch, depth)
+            for ids, block in blocks_read.items():
+                self._cache.put(block_key(ids), block)
+            found.update(blocks_read)
         return found, frozenset(missing)
 
-    def _read(self, batch: Sequence[BlockIds], depth: int) -> dict[BlockIds, StoredBlock]:
+    def read(self, batch: Sequence[BlockIds], depth: int) -> dict[BlockIds, StoredBlock]:
+        """Run the model over one packed batch of distinct blocks; nothing is looked up or kept in the cache."""
         prefix = self.prefix(depth)
         reading = EncodePass([len(ids) for ids in batch], prefix, depth)
         packed = [token for ids in batch for token in ids]
         positions = [prefix.tokens + offset for ids in batch for offset in range(len(ids))]
         run(self._model, packed, positions, reading)
-        stored = {
+        return {
             ids: StoredBlock.of(stack, self._cache.precision)
             for ids, stack in zip(batch, reading.stacks(), strict=True)
         }
-        for ids, block in stored.items():
-            self._cache.put(block_key(ids), block)
-        return stored
 
 
 def block_key(ids: BlockIds) -> bytes:

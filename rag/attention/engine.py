@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 
 from rag.attention.blocks import BlockEncoder, BlockGather, BlockIds, Scratch
+from rag.attention.disk import BlockStore, StoreIdentity, frame_digest, open_for_lookups
 from rag.attention.heads import default_heads
 from rag.attention.passes import IMPLEMENTATION, LayerStack, ReadPass, run
+from rag.attention.precompute import PrecomputeReport, Progress, precompute, shipped_depth
 from rag.attention.prompt import Prompter
 from rag.attention.store import BlockCache, CacheStats, Precision, StoredBlock
 from rag.attention.suffix import ReadGroup, Suffix, branch
@@ -78,6 +81,8 @@ class AttentionEngine:
         overlap_tokens: how much of a window is repeated in the next, at most.
         cache_bytes: budget of the block cache.
         cache_precision: storage type of cached keys and values.
+        store: folder of a block store (see `precompute`): blocks that are not in memory are looked up there. The
+            engine only reads it: what a query has to compute is kept in memory alone.
         batch_tokens: most document tokens in one encoding pass.
         threads: CPU threads of torch, process-wide; None leaves them as they are.
         split: cuts text into sentences; windows of long documents end on their borders.
@@ -97,6 +102,7 @@ class AttentionEngine:
         overlap_tokens: int = 64,
         cache_bytes: int = 2 << 30,
         cache_precision: Precision = "float32",
+        store: Path | None = None,
         batch_tokens: int = 4096,
         threads: int | None = None,
         split: Callable[[str], Sequence[Span]] = sentences,
@@ -118,7 +124,15 @@ class AttentionEngine:
         self._config: Any = self._model.config
         self._check_windows()
         self._prompter = Prompter(self.decoder.tokenizer, template, split, window_tokens, overlap_tokens)
-        self._cache = BlockCache(cache_bytes, cache_precision)
+        self._batch_tokens = batch_tokens
+        self._identity = StoreIdentity(
+            self.decoder.fingerprint, frame_digest(self._prompter.prefix, template), cache_precision
+        )
+        self._disk: BlockStore | None = None
+        if store is not None:
+            self._require_block_layout()
+            self._disk = open_for_lookups(store, self._identity, self._model.device)  # type: ignore[arg-type]
+        self._cache = BlockCache(cache_bytes, cache_precision, self._disk)
         self._encoder = BlockEncoder(self._model, self._prompter.prefix, self._cache, batch_tokens)
         self._scratch = Scratch()
         self._lock = threading.Lock()
@@ -218,6 +232,65 @@ class AttentionEngine:
                 maps[i] = self._map(requests[i], laid[i], heads, stacked[place], calibration, fresh)
         return [maps[i] for i in range(len(requests))]
 
+    # ---- the disk tier -----------------------------------------------------------------------------------------
+
+    def precompute(
+        self,
+        documents: Iterable[Document],
+        store: Path,
+        *,
+        depth: int | None = None,
+        progress: Progress | None = None,
+        segment_blocks: int = 256,
+        rebuild: bool = False,
+    ) -> PrecomputeReport:
+        """Read documents into the block store in the folder ``store``, which is made where there is none.
+
+        Goes on where an earlier run stopped, however it was stopped: blocks that are there with enough layers are
+        skipped. Any number of processes may do this at once, and queries be answered meanwhile. Memory is bounded
+        whatever the number of documents, which may come from a generator. The cache in memory is left alone.
+
+        Args:
+            documents: a corpus.
+            store: the folder; an engine made with ``store=`` this folder answers queries from it.
+            depth: how many layers, from the bottom, are stored; None means as many as the shipped heads of the model
+                read, or all where none are shipped. A query that reads more layers computes its blocks itself.
+            progress: called as ``progress(documents done, blocks computed)``, about once per batch.
+            segment_blocks: most blocks per file, and documents per group: a kill loses at most one group.
+            rebuild: check every file of the store first and drop damaged ones, whose blocks are computed again.
+
+        Raises:
+            ConfigError: ``depth`` or ``segment_blocks`` out of range, or the engine has the causal layout.
+            ArtefactError: the store was made with something else, cannot be written, or (without ``rebuild``)
+                has a damaged file, which is named.
+        """
+        self._require_block_layout()
+        if depth is None:
+            depth = shipped_depth(self.decoder.fingerprint, self.template.digest())
+        layers = self.layers if depth is None else depth
+        if not 1 <= layers <= self.layers:
+            raise ConfigError(f"depth {layers}; accepted: 1 to {self.layers} layers")
+
+        def read(batch: Sequence[BlockIds]) -> dict[BlockIds, StoredBlock]:
+            with self._lock, torch.inference_mode():
+                return self._encoder.read(batch, layers)
+
+        blocks = BlockStore.open_or_create(store, self._identity)
+        blocks.require_whole(rebuild=rebuild)
+        report = precompute(
+            documents,
+            blocks,
+            cut=lambda some: [[window.ids for window in windows] for windows in self._prompter.blocks(some)],
+            read=read,
+            depth=layers,
+            batch_tokens=self._batch_tokens,
+            segment_blocks=segment_blocks,
+            progress=progress,
+        )
+        if self._disk is not None:
+            self._disk.refresh()
+        return report
+
     # ---- parts -------------------------------------------------------------------------------------------------
 
     def _check_windows(self) -> None:
@@ -231,6 +304,10 @@ class AttentionEngine:
                 f"window_tokens {self.window_tokens} with {self.decoder.name!r}, whose sliding-window layers see "
                 f"{sliding} tokens back; accepted: below {sliding}, better below {sliding * 3 // 4}"
             )
+
+    def _require_block_layout(self) -> None:
+        if self.layout != "block":
+            raise ConfigError(f"a block store with layout {self.layout!r}; accepted: the block layout")
 
     def _heads(self, requests: Sequence[AttentionRequest]) -> tuple[Head, ...]:
         wanted: set[Head] = set()

@@ -5,6 +5,7 @@ A list belongs to one model, one prompt wording and one layout; the engine refus
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Literal, get_args
@@ -66,6 +67,7 @@ class HeadList(pydantic.BaseModel, frozen=True, extra="forbid"):
         return self
 
 
+@cache
 def shipped() -> tuple[HeadList, ...]:
     """The lists that come with the package."""
     folder = resources.files("rag").joinpath("data", "heads")

@@ -146,7 +146,9 @@ class EncodePass:
         """What was left behind: one `LayerStack` per block, each in memory of its own."""
         keys = zip(*(torch.split(key, self._lengths, dim=1) for key in self._keys), strict=True)
         none = [self._keys[0].new_empty((0, 0, length, 0)) for length in self._lengths]
-        values = [torch.stack(v) for v in zip(*(torch.split(v, self._lengths, dim=1) for v in self._values), strict=True)]
+        values = [
+            torch.stack(v) for v in zip(*(torch.split(v, self._lengths, dim=1) for v in self._values), strict=True)
+        ]
         return [LayerStack(torch.stack(k), v) for k, v in zip(keys, values or none, strict=True)]
 
 

@@ -1,16 +1,19 @@
-"""Keeping blocks: how their keys and values are stored, and the byte-bounded cache that holds them."""
+"""Keeping blocks: how their keys and values are stored, and the byte-bounded cache that holds them in memory."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import cachetools
 import torch
 
 from rag.attention.passes import LayerStack
 from rag.errors import BudgetError, ConfigError
+
+if TYPE_CHECKING:
+    from rag.attention.disk import BlockStore
 
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
 _DTYPES: dict[Precision, torch.dtype] = {
@@ -84,7 +87,10 @@ class StoredBlock:
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """Counters since the engine was made, and what the cache holds now."""
+    """Counters since the engine was made, and what the cache holds now.
+
+    A lookup is a hit (in memory), a disk hit, or a miss; ``disk_blocks`` is how many the disk tier can give.
+    """
 
     hits: int
     misses: int
@@ -92,6 +98,8 @@ class CacheStats:
     blocks: int
     bytes: int
     budget_bytes: int
+    disk_hits: int = 0
+    disk_blocks: int = 0
 
 
 class _CountingLRU(cachetools.LRUCache[bytes, StoredBlock]):
@@ -103,29 +111,41 @@ class _CountingLRU(cachetools.LRUCache[bytes, StoredBlock]):
 
 
 class BlockCache:
-    """Least-recently-used blocks within a byte budget. Thread-safe.
+    """Least-recently-used blocks within a byte budget, in front of a block store on disk, if there is one.
+    What is not in memory is looked up there; nothing is ever written there. Thread-safe.
 
     Raises:
         ConfigError: the precision is not one of the known ones.
     """
 
-    def __init__(self, budget_bytes: int, precision: Precision = "float32") -> None:
+    def __init__(self, budget_bytes: int, precision: Precision = "float32", disk: BlockStore | None = None) -> None:
         if precision not in get_args(Precision):
             raise ConfigError(f"cache precision {precision!r}; accepted: {', '.join(get_args(Precision))}")
         self.precision = precision
         self._lru = _CountingLRU(maxsize=budget_bytes, getsizeof=lambda block: block.nbytes)
         self._lock = threading.Lock()
-        self._hits = self._misses = 0
+        self._disk = disk
+        self._hits = self._disk_hits = self._misses = 0
 
     def get(self, key: bytes, depth: int) -> StoredBlock | None:
-        """The block, if it is there with at least ``depth`` layers."""
+        """The block, if it is there with at least ``depth`` layers.
+
+        Raises:
+            BudgetError: it is on disk, and larger than the whole budget.
+        """
         with self._lock:
             block = self._lru.get(key)
             if block is not None and block.depth >= depth:
                 self._hits += 1
                 return block
-            self._misses += 1
-            return None
+        block = None if self._disk is None else self._disk.get(key, depth)
+        with self._lock:
+            if block is None:
+                self._misses += 1
+                return None
+            self._disk_hits += 1
+        self.put(key, block)
+        return block
 
     def put(self, key: bytes, block: StoredBlock) -> None:
         """Keep a block, evicting the least recently used.
@@ -142,7 +162,7 @@ class BlockCache:
             self._lru[key] = block
 
     def clear(self) -> None:
-        """Forget all blocks; counters stay."""
+        """Forget all blocks in memory; counters stay, and so does the disk tier."""
         with self._lock:
             self._lru.clear()
 
@@ -156,4 +176,6 @@ class BlockCache:
                 len(self._lru),
                 int(self._lru.currsize),
                 int(self._lru.maxsize),
+                self._disk_hits,
+                0 if self._disk is None else len(self._disk),
             )

@@ -11,6 +11,8 @@ import typer
 from rag.cli.config import config_app
 from rag.cli.context import context
 from rag.cli.demo import demo
+from rag.cli.eval import eval_app
+from rag.cli.heads import heads_app
 from rag.cli.models import models_app
 from rag.cli.serve import serve
 from rag.errors import InputError, RagError
@@ -23,6 +25,8 @@ app.command()(serve)
 app.command()(demo)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
+app.add_typer(heads_app, name="heads")
+app.add_typer(eval_app, name="eval")
 
 
 def _print_version(wanted: bool) -> None:

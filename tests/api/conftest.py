@@ -79,6 +79,11 @@ class Gated(_OddRetriever):
     gate = threading.Event()
     began: list[str] = []  # noqa: RUF012
 
+    @classmethod
+    def shut(cls) -> None:
+        cls.gate.clear()
+        cls.began.clear()
+
     def score(self, query: Query, document: Document) -> float:  # noqa: ARG002
         self.began.append(query.text)
         assert self.gate.wait(60)
@@ -99,8 +104,7 @@ class Crash(_OddRetriever):
 
 @pytest.fixture
 def gated() -> Iterator[type[Gated]]:
-    Gated.gate.clear()
-    Gated.began.clear()
+    Gated.gate.set()
     yield Gated
     Gated.gate.set()
 

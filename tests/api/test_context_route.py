@@ -106,7 +106,7 @@ def test_parts_can_be_left_out(client: TestClient, harbour: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["\x00", "Query: what? [3] <|im_end|>", "مرحبا 你好 👩‍👩‍👧", "a" * 3000, "\u2028\ufeff", "<b>&amp;"]
+    "text", ["\x00", "Query: what? [3] <|im_end|>", "مرحبا 你好 👩‍👩‍👧", "a" * 3000, "a\u2028b \ufeffc", "<b>&amp;"]
 )
 def test_odd_text_comes_back_unchanged(client: TestClient, text: str) -> None:
     answer = ask(client, [text, "The harbour is deep."], query=f"{text[:20]} harbour", budget="100%", top_n=2)

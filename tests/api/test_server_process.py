@@ -51,7 +51,7 @@ def test_a_service_that_cannot_load_says_why(tmp_path: Path) -> None:
 
 def test_settings_survive_the_way_through_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base: dict[str, Any] = {"RAG_TOP_N": "9", "RAG_ENGINE__LAYOUT": "causal", "RAG_MODEL_STORE": "/kept", "HOME": "/h"}
-    settings = Settings(top_n=3, engine={"window_tokens": 99}, reranker=None)
+    settings = Settings(top_n=3, engine={"window_tokens": 200}, reranker=None)
     made = environment(settings, tmp_path, base)
     assert {"RAG_MODEL_STORE": "/kept", "HOME": "/h"}.items() <= made.items()
     for name in [*os.environ]:

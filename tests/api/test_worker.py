@@ -104,6 +104,7 @@ def test_full_queue_is_429_while_the_loop_stays_free(gated: Any, with_retriever:
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client,
         ):
             await _until(lambda: app.state.service.loaded)
+            gated.shut()
             first = asyncio.create_task(client.post("/v1/context", json=_body("first")))
             await _until(lambda: gated.began == ["first"])
             second = asyncio.create_task(client.post("/v1/context", json=_body("second")))
@@ -158,6 +159,8 @@ def test_client_that_left_before_its_turn_is_dropped(gated: Any, with_retriever:
             app.router.lifespan_context(app),
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client,
         ):
+            await _until(lambda: app.state.service.loaded)
+            gated.shut()
             first = asyncio.create_task(client.post("/v1/context", json=_body("first")))
             await _until(lambda: gated.began == ["first"])
             await asyncio.wait_for(leave(), 5)

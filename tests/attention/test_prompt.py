@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import pytest
 from transformers import AutoTokenizer
@@ -54,14 +55,16 @@ def test_a_long_document_is_read_whole_in_overlapping_windows(prompter):
     assert windows[0].window.start == 0
     assert windows[-1].window.end == len(text)
     assert all(len(window.ids) <= 64 for window in windows)
-    for before, after in zip(windows, windows[1:], strict=False):
+    for before, after in pairwise(windows):
         assert after.window.start <= before.window.end + 1
 
 
 def test_a_title_that_alone_is_longer_than_a_window_is_read_whole(prompter):
     title = " ".join(f"word{i}" for i in range(120))
     ids = prompter._content.encode(title, add_special_tokens=False).ids
-    seen = [token for window in prompter.blocks([Document("a", "The harbour is deep.", title)])[0] for token in window.ids]
+    seen = [
+        token for window in prompter.blocks([Document("a", "The harbour is deep.", title)])[0] for token in window.ids
+    ]
     assert set(ids) <= set(seen)
 
 

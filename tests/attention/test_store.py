@@ -20,7 +20,9 @@ def test_bytes_are_what_the_tensors_take():
     assert StoredBlock.of(stack(10), "int8").nbytes == block.nbytes // 4 + (3 + 2) * 2 * 8 * 4
 
 
-@pytest.mark.parametrize(("precision", "error"), [("float32", 0.0), ("float16", 1e-3), ("bfloat16", 8e-3), ("int8", 4e-3)])
+@pytest.mark.parametrize(
+    ("precision", "error"), [("float32", 0.0), ("float16", 1e-3), ("bfloat16", 8e-3), ("int8", 4e-3)]
+)
 def test_reading_back_is_within_the_stated_error_of_the_largest_value(precision, error):
     exact = stack(32)
     block = StoredBlock.of(exact, precision)

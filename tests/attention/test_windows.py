@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +28,7 @@ def test_windows_cover_every_token_in_order_and_fit(case):
     windows = token_windows(offsets, sentences, limit, overlap)
     assert windows[0].start == 0
     assert windows[-1].end == len(offsets)
-    for before, after in zip(windows, windows[1:], strict=False):
+    for before, after in pairwise(windows):
         assert before.start < after.start <= before.end < after.end
         assert before.end - after.start <= overlap
     assert all(0 < window.end - window.start <= limit for window in windows)

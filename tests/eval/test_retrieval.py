@@ -11,7 +11,7 @@ from rag.eval.retrieval import evaluate
 from rag.retrievers import BM25
 from rag.types import Document, Query, ScoredDocument, ranked
 
-WORDS = "harbour lamp bread tide boat salt keeper noon wall coast".split()
+WORDS = ["harbour", "lamp", "bread", "tide", "boat", "salt", "keeper", "noon", "wall", "coast"]
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def systems(collection):
     def bm25(query: Query) -> list[ScoredDocument]:
         return index.retrieve([query], 5)[0]
 
-    def blind(query: Query) -> list[ScoredDocument]:
+    def blind(_: Query) -> list[ScoredDocument]:
         return ranked(collection.documents, [0.0] * len(collection.documents))
 
     return {"blind": blind, "bm25": bm25}
@@ -87,7 +87,7 @@ def test_an_interrupted_evaluation_carries_on(collection, systems, tmp_path):
 def test_a_file_of_another_evaluation_is_refused(collection, systems, tmp_path):
     output = tmp_path / "results.jsonl"
     evaluate(collection, systems, k=3, output=output, progress=False)
-    with pytest.raises(ArtefactError, match="'k': 3.*'k': 5"):
+    with pytest.raises(ArtefactError, match=r"'k': 3.*'k': 5"):
         evaluate(collection, systems, k=5, output=output, progress=False)
     lines = output.read_text().splitlines()
     output.write_text("\n".join([lines[0], "{}", *lines[2:]]) + "\n")

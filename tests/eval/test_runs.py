@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import gzip
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_break_ties_keeps_the_order_and_decreases_strictly_as_32_bit_floats(pair
     strict = break_ties(ordered)
     assert names(strict) == names(ordered)
     values = [np.float32(value) for _, value in strict]
-    assert all(before > after for before, after in zip(values, values[1:], strict=False))
+    assert all(before > after for before, after in pairwise(values))
 
 
 def test_break_ties_leaves_distinct_scores_alone():

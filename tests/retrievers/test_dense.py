@@ -42,7 +42,7 @@ def test_documents_of_many_windows_do_not_push_others_out(embedder):
     assert ids(found) == ["long", "b", "c"]
 
 
-texts_of_any_length = st.lists(st.lists(st.sampled_from("tide lamp boat salt".split()), max_size=30), max_size=25)
+texts_of_any_length = st.lists(st.lists(st.sampled_from(["tide", "lamp", "boat", "salt"]), max_size=30), max_size=25)
 
 
 @given(texts=texts_of_any_length, k=st.integers(1, 30))

@@ -1,0 +1,97 @@
+"""Sentence scores from an `AttentionMap`: pure functions over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag.attention.types import AttentionMap, BlockSpan, Head
+from rag.errors import InputError
+from rag.types import Span
+
+Floats = NDArray[np.float64]
+
+
+def calibrated_tokens(attention: AttentionMap, heads: Sequence[Head] | None = None) -> Floats:
+    """Per token, the mean query row less the content-free one, summed over ``heads`` (None: all): (T,).
+
+    Chen et al., ICLR 2025, section 3, for a chosen set of heads (Zhang et al., EMNLP 2025). Values may be
+    negative: the content-free query looked there more.
+
+    Raises:
+        InputError: the map lacks the rows, the calibration or a head.
+    """
+    if attention.calibration is None:
+        raise InputError("calibrated scores need a map with calibration rows; ask for AttentionSpec(calibrated=True)")
+    chosen = head_rows(attention, heads)
+    query = _row(attention, "mean")[chosen].sum(axis=0, dtype=np.float64)
+    free = np.asarray(attention.calibration["mean"])[chosen, 0].sum(axis=0, dtype=np.float64)
+    return np.asarray(query - free)
+
+
+def last_row_shares(attention: AttentionMap, heads: Sequence[Head] | None = None) -> Floats:
+    """Per head and token, the last prompt row's attention as a share of what the documents get: (H, T).
+
+    Sentinel's raw feature (Zhang et al., arXiv 2505.23277): each head's row sums to 1 over the context.
+
+    Raises:
+        InputError: the map lacks the rows or a head.
+    """
+    row = _row(attention, "last")[head_rows(attention, heads)].astype(np.float64)
+    return np.asarray(row / np.maximum(row.sum(axis=1, keepdims=True), 1e-8))
+
+
+def sentence_means(attention: AttentionMap, spans: Sequence[Sequence[Span]], values: Floats) -> list[Floats]:
+    """Mean of ``values`` over the tokens of each sentence.
+
+    Args:
+        attention: whose tokens ``values`` belong to.
+        spans: the sentences of each document of the map, ascending and apart.
+        values: shape (F, T): F features of each token.
+
+    Returns:
+        Per document, shape (F, n) for its n sentences. A token belongs to the sentence that holds its last
+        character; tokens of the title and between sentences count for none. Where windows overlap, a
+        sentence has the greatest of its means in them; one without a token has ``-inf``.
+    """
+    means = [np.full((len(values), len(of)), -np.inf) for of in spans]
+    for block in attention.blocks:
+        owner = _owners(block, spans[block.document])
+        inside = np.flatnonzero(owner >= 0)
+        if not len(inside):
+            continue
+        numbers, first, counts = np.unique(owner[inside], return_index=True, return_counts=True)
+        sums = np.add.reduceat(values[:, block.tokens.start + inside], first, axis=1)
+        here = means[block.document]
+        here[:, numbers] = np.maximum(here[:, numbers], sums / counts)
+    return means
+
+
+def head_rows(attention: AttentionMap, heads: Sequence[Head] | None) -> list[int]:
+    """Positions of ``heads`` on the map's head axis (None: all of it)."""
+    place = {head: position for position, head in enumerate(attention.heads)}
+    missing = [str(head) for head in heads or () if head not in place]
+    if missing:
+        raise InputError(f"heads {', '.join(missing)} are not in the attention map, which has {len(place)} heads")
+    return [place[Head(*head)] for head in (attention.heads if heads is None else heads)]
+
+
+def _row(attention: AttentionMap, name: str) -> NDArray[np.float32]:
+    """The one row of that name of every head: (H, T)."""
+    rows = {str(key): value for key, value in attention.rows.items()}
+    if name not in rows:
+        raise InputError(f"the attention map has no {name!r} row; it has: {', '.join(rows)}")
+    return np.asarray(rows[name], dtype=np.float32)[:, 0]
+
+
+def _owners(block: BlockSpan, spans: Sequence[Span]) -> NDArray[np.int64]:
+    """The sentence of each token of a block, -1 for none; ascending over the tokens that have one."""
+    if not spans:
+        return np.full(len(block.offsets), -1)
+    starts = np.array([span.start for span in spans])
+    ends = np.array([span.end for span in spans])
+    last = np.array([max(end - 1, start) for start, end in block.offsets], dtype=np.int64)
+    owner = np.searchsorted(starts, last, side="right") - 1
+    return np.where((last >= 0) & (owner >= 0) & (last < ends[owner]), owner, -1)

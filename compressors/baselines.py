@@ -1,0 +1,200 @@
+"""Baselines that look at the words alone, or not at the query at all: what attention must beat."""
+
+import random
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag.attention.types import Attender
+from rag.budget import Budget
+from rag.compressors.base import SentenceCompressor, TokenCounter
+from rag.compressors.budgeting import Floats, Objective
+from rag.errors import BudgetError, ConfigError
+from rag.registry import register
+from rag.types import CompressedDocument, Document, Query, ScoredDocument, ScoredSentence, Span
+
+# A word, or one character of a script that is written without spaces.
+_TERM = re.compile(
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0eff]|[^\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+"
+)
+
+
+class Encoder(Protocol):
+    """What the dense baseline needs of an embedding model."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One L2-normalised row per text: (n, dimension)."""
+        ...
+
+
+@register("compressor", "first")
+@dataclass(frozen=True, eq=False)
+class FirstCompressor(SentenceCompressor):
+    """The first sentence of every document, then the second of every document, and so on (LEAD)."""
+
+    objective: Objective = "best-first"
+
+    def score(
+        self, query: Query, documents: Sequence[Document], spans: Sequence[Sequence[Span]], attender: Attender | None
+    ) -> list[Floats]:
+        """Minus the sentence's position in its document."""
+        del query, documents, attender
+        return [-np.arange(len(of), dtype=np.float64) for of in spans]
+
+
+@register("compressor", "random")
+@dataclass(frozen=True, eq=False)
+class RandomCompressor(SentenceCompressor):
+    """Sentences drawn at random: the same ones for the same seed, query and documents."""
+
+    objective: Objective = "best-first"
+    seed: int = 0
+
+    def score(
+        self, query: Query, documents: Sequence[Document], spans: Sequence[Sequence[Span]], attender: Attender | None
+    ) -> list[Floats]:
+        """Uniform random numbers."""
+        del documents, attender
+        draw = random.Random(f"{self.seed} {query.text}")
+        return [np.array([draw.random() for _ in of]) for of in spans]
+
+
+@register("compressor", "bm25")
+@dataclass(frozen=True, eq=False)
+class BM25Compressor(SentenceCompressor):
+    """Sentences by BM25 (Lucene's variant) over all sentences of the request.
+
+    Args:
+        k1, b: BM25's parameters; ``b`` is the weight of a sentence's length.
+
+    The other options are those of `SentenceCompressor`; ``language`` also chooses the stemmer (none where
+    Snowball has none).
+    """
+
+    _: KW_ONLY
+    k1: float = 0.9
+    b: float = 0.4
+
+    def score(
+        self, query: Query, documents: Sequence[Document], spans: Sequence[Sequence[Span]], attender: Attender | None
+    ) -> list[Floats]:
+        """BM25 of the query and each sentence; 0 where they share no term."""
+        del attender
+        import bm25s
+
+        pieces = _pieces(documents, spans)
+        terms = _terms([query.text, *pieces], self.language)
+        if not any(terms[1:]):
+            return _per_document(np.zeros(len(pieces)), spans)
+        index = bm25s.BM25(method="lucene", k1=self.k1, b=self.b)
+        index.index(terms[1:], show_progress=False)
+        return _per_document(np.asarray(index.get_scores(terms[0]), dtype=np.float64), spans)
+
+
+@register("compressor", "dense")
+@dataclass(frozen=True, eq=False)
+class DenseCompressor(SentenceCompressor):
+    """Sentences by the cosine of their embedding and the query's.
+
+    Args:
+        embedder: the embedding model.
+
+    The other options are those of `SentenceCompressor`.
+    """
+
+    embedder: Encoder = field(repr=False)
+
+    def score(
+        self, query: Query, documents: Sequence[Document], spans: Sequence[Sequence[Span]], attender: Attender | None
+    ) -> list[Floats]:
+        """Cosine similarity."""
+        del attender
+        rows = self.embedder.encode([query.text, *_pieces(documents, spans)])
+        return _per_document((rows[1:] @ rows[0]).astype(np.float64), spans)
+
+
+@register("compressor", "none")
+@dataclass(frozen=True, eq=False)
+class NoCompressor:
+    """Keeps documents whole: each in rank order that still fits in the budget, the others not at all.
+
+    Args:
+        engine: counts tokens, where `compress` is not given an ``attender``.
+        min_keep: 1 refuses a budget in which not even the shortest document fits; with 0 none may be kept.
+
+    A document that is left out has no spans. A kept one is one span, from its first visible character to
+    its last.
+    """
+
+    engine: TokenCounter = field(repr=False)
+    _: KW_ONLY
+    min_keep: Literal[0, 1] = 1
+
+    def __post_init__(self) -> None:
+        if self.min_keep not in (0, 1):
+            raise ConfigError(f"min_keep must be 0 or 1, given {self.min_keep}")
+
+    def compress(
+        self,
+        query: Query,
+        documents: Sequence[ScoredDocument],
+        budget: Budget,
+        *,
+        attender: Attender | None = None,
+    ) -> list[CompressedDocument]:
+        """Keep whole documents; one result per document, in their order.
+
+        Raises:
+            BudgetError: a document must be kept and the budget is below the shortest.
+        """
+        del query
+        counter = attender or self.engine
+        texts = [item.document.text.strip() for item in documents]
+        starts = [len(item.document.text) - len(item.document.text.lstrip()) for item in documents]
+        tokens = counter.count_tokens(texts) if texts else []
+        sizes = [len(text) for text in texts] if budget.unit == "characters" else tokens
+        left = limit = budget.limit(sum(sizes))
+        results = []
+        for item, text, start, size, count in zip(documents, texts, starts, sizes, tokens, strict=True):
+            kept = bool(text) and size <= left
+            left -= size if kept else 0
+            whole = Span(start, start + len(text))
+            sentences = (ScoredSentence(whole, item.score, kept, count),) if text else ()
+            results.append(
+                CompressedDocument(item.document, (whole,) if kept else (), sentences, count, count if kept else 0)
+            )
+        if self.min_keep and any(texts) and not any(result.spans for result in results):
+            shortest = min(size for text, size in zip(texts, sizes, strict=True) if text)
+            unit = "characters" if budget.unit == "characters" else "tokens"
+            raise BudgetError(
+                f"budget allows {limit} {unit} and the shortest of {sum(map(bool, texts))} documents has {shortest}: "
+                f"accepted is a budget of {shortest} or more, or a compressor that keeps sentences"
+            )
+        return results
+
+
+def _pieces(documents: Sequence[Document], spans: Sequence[Sequence[Span]]) -> list[str]:
+    return [d.text[start:end] for d, of in zip(documents, spans, strict=True) for start, end in of]
+
+
+def _per_document(scores: Floats, spans: Sequence[Sequence[Span]]) -> list[Floats]:
+    """Scores of all sentences, split by document."""
+    return np.split(scores, np.cumsum([len(of) for of in spans])[:-1])
+
+
+def _terms(texts: Sequence[str], language: str) -> list[list[str]]:
+    """Stemmed, case-folded words of each text."""
+    import Stemmer
+
+    words = [_TERM.findall(unicodedata.normalize("NFKC", text).casefold()) for text in texts]
+    code = language.replace("_", "-").split("-")[0].lower()
+    try:
+        stemmer: Any = Stemmer.Stemmer(code)
+    except KeyError:
+        return words
+    return [stemmer.stemWords(of) for of in words]

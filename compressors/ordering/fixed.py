@@ -1,0 +1,76 @@
+"""Orders that follow from ranks or positions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag.attention.types import Attender
+from rag.compressors.ordering.permutations import ascending, best_at_both_ends
+from rag.errors import InputError
+from rag.registry import register
+from rag.types import Query, ScoredDocument
+
+
+def _by_rank(documents: Sequence[ScoredDocument]) -> list[int]:
+    return ascending([item.rank for item in documents])
+
+
+@register("ordering", "ranked")
+class Ranked:
+    """Best first."""
+
+    def order(
+        self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
+    ) -> list[ScoredDocument]:
+        """Documents by rank."""
+        del query, attender
+        return [documents[i] for i in _by_rank(documents)]
+
+
+@register("ordering", "reversed")
+class Reversed:
+    """Best last, next to the question that follows the context."""
+
+    def order(
+        self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
+    ) -> list[ScoredDocument]:
+        """Documents by rank, the first at the end."""
+        del query, attender
+        return [documents[i] for i in reversed(_by_rank(documents))]
+
+
+@register("ordering", "interleave")
+class Interleave:
+    """Best at both ends, weakest in the middle (Liu et al., "Lost in the Middle", TACL 2024)."""
+
+    def order(
+        self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
+    ) -> list[ScoredDocument]:
+        """Ranks 1, 3, 5, ... 6, 4, 2."""
+        del query, attender
+        return [documents[i] for i in best_at_both_ends(_by_rank(documents))]
+
+
+@register("ordering", "document")
+class DocumentOrder:
+    """The order of the corpus: by ``trace["index"]`` where the documents have it, else as they came in."""
+
+    def order(
+        self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
+    ) -> list[ScoredDocument]:
+        """Documents by their place in the corpus.
+
+        Raises:
+            InputError: some documents have an index and others do not.
+        """
+        del query, attender
+        places = [item.trace.get("index") for item in documents]
+        missing = [item.document.id for item, place in zip(documents, places, strict=True) if place is None]
+        if len(missing) == len(documents):
+            return list(documents)
+        if missing:
+            raise InputError(
+                f"corpus order needs trace['index'] on all documents or on none; {len(missing)} of {len(documents)} "
+                f"lack it, the first is {missing[0]!r}"
+            )
+        return [documents[i] for i in ascending([float(place) for place in places if place is not None])]

@@ -1,0 +1,79 @@
+"""The systems of an evaluation: retrievers over a whole collection, and rerankers of what one of them found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rag.errors import ConfigError
+from rag.eval.collections import Collection
+from rag.eval.latency import Latency, latency
+from rag.eval.retrieval import System
+from rag.stages import Reranker, Retriever
+from rag.types import Query, ScoredDocument
+
+RETRIEVERS = ("bm25", "dense", "fused")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a retriever found for every query of a collection, as a `System`."""
+
+    lists: Mapping[str, Sequence[ScoredDocument]]
+
+    def __call__(self, query: Query) -> Sequence[ScoredDocument]:
+        """The list of this query."""
+        return self.lists[query.id]
+
+
+@dataclass(frozen=True)
+class Reranked:
+    """A reranker over found lists, as a `System` that also times itself.
+
+    Every list is reranked twice: the first time some documents have not been read yet (``cold``), the
+    second time all of them have (``warm``), if the engine's cache holds at least one list.
+    """
+
+    found: Found
+    reranker: Reranker
+    cold: list[float] = field(default_factory=list)
+    warm: list[float] = field(default_factory=list)
+
+    def __call__(self, query: Query) -> Sequence[ScoredDocument]:
+        """The list of this query in its new order."""
+        for seconds in (self.cold, self.warm):
+            start = time.perf_counter()
+            ranked = self.reranker.rerank(query, self.found(query))
+            seconds.append(time.perf_counter() - start)
+        return ranked
+
+    def timings(self) -> dict[str, Latency]:
+        """Seconds per query, cold and warm, of the queries that were run (not read from an earlier run)."""
+        return {"cold": latency(self.cold), "warm": latency(self.warm)} if self.cold else {}
+
+
+def found(collection: Collection, retriever: Retriever, k: int) -> Found:
+    """Index the collection's documents and retrieve ``k`` for each query."""
+    lists = retriever.index(collection.documents).retrieve(collection.queries, k)
+    return Found({query.id: items for query, items in zip(collection.queries, lists, strict=True)})
+
+
+def systems(
+    collection: Collection,
+    retrievers: Mapping[str, Retriever],
+    rerankers: Mapping[str, Reranker],
+    *,
+    candidates: str,
+    k: int,
+) -> dict[str, System]:
+    """All retrievers, and all rerankers of the ``k`` best documents of the retriever named ``candidates``.
+
+    Raises:
+        ConfigError: ``candidates`` is not among the retrievers.
+    """
+    if candidates not in retrievers:
+        raise ConfigError(f"candidates from {candidates!r}; accepted: {', '.join(retrievers) or 'none given'}")
+    lists = {name: found(collection, retriever, k) for name, retriever in retrievers.items()}
+    reranked = {name: Reranked(lists[candidates], reranker) for name, reranker in rerankers.items()}
+    return {**lists, **reranked}

@@ -1,0 +1,106 @@
+"""``rag eval``: measure rankings on a collection with judgements."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rag.eval.retrieval import Results
+
+eval_app = typer.Typer(no_args_is_help=True, help="Evaluate on BEIR collections: retrieval.")
+
+DEFAULT_SYSTEMS = ("bm25", "dense", "fused", "heads")
+
+
+@eval_app.command()
+def retrieval(
+    collection: Annotated[Path, typer.Argument(help="A BEIR folder or zip.")],
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--system", "-s", help=f"Retriever or reranker by name, repeatable. Default: {', '.join(DEFAULT_SYSTEMS)}."
+        ),
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which qrels.")] = "test",
+    qrels: Annotated[str | None, typer.Option(help="Another qrels file inside the collection.")] = None,
+    k: Annotated[int, typer.Option(min=1, help="Documents retrieved, reranked and measured per query.")] = 20,
+    candidates: Annotated[str, typer.Option(help="Retriever whose list is reranked.")] = "fused",
+    baseline: Annotated[str, typer.Option(help="System that the others are compared with.")] = "bm25",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first queries.")] = None,
+    measures: Annotated[str, typer.Option(help="Names of ir-measures, with commas.")] = "nDCG@10,RR@10,R@20",
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="Settings file (YAML).")] = None,
+    journal: Annotated[Path | None, typer.Option(help="JSONL file to keep results in and to resume from.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
+) -> None:
+    """Compare retrievers, and rerankers of one retriever's list, with significance and time per query."""
+    from dataclasses import replace
+
+    from rag import registry
+    from rag.config import Settings
+    from rag.eval.collections import load_beir
+    from rag.eval.retrieval import evaluate
+    from rag.eval.systems import Reranked, systems
+    from rag.resources import Resources
+
+    source = load_beir(collection, split, qrels=qrels)
+    for warning in source.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    if limit is not None:
+        kept = source.queries[:limit]
+        source = replace(source, queries=kept, qrels={query.id: source.qrels[query.id] for query in kept})
+    resources = Resources(Settings.load(config))
+    parts = {"engine": resources.engine, "embedder": resources.embedder}
+    names = list(dict.fromkeys([*(system or DEFAULT_SYSTEMS), baseline, candidates]))
+    known = registry.names("retriever")
+    retrievers = {name: registry.build("retriever", name, {}, parts) for name in names if name in known}
+    rerankers = {name: registry.build("reranker", name, {}, parts) for name in names if name not in known}
+    chosen = systems(source, retrievers, rerankers, candidates=candidates, k=k)
+    results = evaluate(source, chosen, k, measures.split(","), baseline=baseline, output=journal, progress=progress)
+    timings = {name: item.timings() for name, item in chosen.items() if isinstance(item, Reranked)}
+    _show(results, timings, len(source.queries))
+    if json_file:
+        record: dict[str, Any] = {
+            "collection": source.name,
+            "qrels": qrels or split,
+            "queries": len(source.queries),
+            "k": k,
+            "candidates": candidates,
+            "engine": resources.engine().info() if rerankers else None,  # type: ignore[attr-defined]
+            "systems": results.table(),
+            "seconds": {name: {kind: asdict(item) for kind, item in of.items()} for name, of in timings.items()},
+        }
+        json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _show(results: Results, timings: dict[str, dict[str, Any]], queries: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    first = results.measures[0]
+    table = Table(
+        "system",
+        *results.measures,
+        f"{first} vs {results.baseline}",
+        "p",
+        "s/query cold",
+        "warm",
+        title=f"{results.collection}, {queries} queries",
+        title_justify="left",
+    )
+    for name, result in results.systems.items():
+        against = result.against_baseline.get(first)
+        times = timings.get(name, {})
+        table.add_row(
+            name,
+            *(f"{result.evaluation.aggregate[measure]:.4f}" for measure in results.measures),
+            f"{against.difference:+.4f}" if against else "",
+            f"{against.p_randomisation:.4f}" if against else "",
+            *(f"{times[kind].p50:.3f}" if kind in times else "" for kind in ("cold", "warm")),
+        )
+    Console().print(table)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from attention_maps import WordAttender, scored
+from numpy.typing import NDArray
+
+from rag.budget import Budget
+from rag.compressors import BM25Compressor, DenseCompressor, FirstCompressor, NoCompressor, RandomCompressor
+from rag.errors import BudgetError, ConfigError
+from rag.models import ResolvedModel
+from rag.models.embedder import Embedder
+from rag.registry import build, names
+from rag.types import CompressedDocument, Query, Span
+
+WORDS = WordAttender(lambda _: 1.0)
+QUERY = Query("How deep is the harbour?")
+TOWN = "The town is old. The harbours are deep. Boats rest."
+
+
+def texts(results: list[CompressedDocument]) -> list[str]:
+    return [result.text for result in results]
+
+
+def test_first_takes_leading_sentences_of_every_document() -> None:
+    documents = scored("One one. Two two. Three three.", "Uno uno. Dos dos.")
+    compressor = FirstCompressor(WORDS)
+    assert texts(compressor.compress(QUERY, documents, Budget(4))) == ["One one.", "Uno uno."]
+    assert texts(compressor.compress(QUERY, documents, Budget(6))) == ["One one. Two two.", "Uno uno."]
+
+
+def test_random_depends_on_seed_and_query_alone() -> None:
+    documents = scored(" ".join(f"Sentence {i}." for i in range(50)))
+    kept = [
+        RandomCompressor(WORDS, seed=seed).compress(Query(text), documents, Budget(10))
+        for seed, text in [(0, "a"), (0, "a"), (1, "a"), (0, "b")]
+    ]
+    assert kept[0] == kept[1]
+    assert len({result[0].spans for result in kept}) == 3
+
+
+def test_bm25_prefers_shared_terms_and_stems_them() -> None:
+    (result,) = BM25Compressor(WORDS).compress(QUERY, scored(TOWN), Budget(4))
+    assert result.text == "The harbours are deep."
+    scores = [sentence.score for sentence in result.sentences]
+    assert scores[1] > scores[0] > scores[2] == 0
+
+
+def test_bm25_matches_text_without_spaces() -> None:
+    compressor = BM25Compressor(WORDS, language="ja")
+    (result,) = compressor.compress(Query("港の深さ"), scored("町は古い。港は深い。雨。"), Budget(5, "characters"))
+    assert result.text == "港は深い。"
+
+
+@pytest.mark.parametrize("text", ["?! …", "。。。 ?"])
+def test_bm25_on_text_without_a_word(text: str) -> None:
+    (result,) = BM25Compressor(WORDS).compress(QUERY, scored(text), Budget(10))
+    assert result.text == text
+
+
+class Axes:
+    """Embeds a text as its counts of a few words, normalised."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row per text."""
+        rows = np.array([[text.count(word) for word in ("deep", "old", "rest", ".", "?")] for text in texts], float)
+        return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9), dtype=np.float32)
+
+
+def test_dense_scores_are_cosines() -> None:
+    (result,) = DenseCompressor(WORDS, Axes()).compress(Query("deep"), scored(TOWN), Budget(4))
+    assert result.text == "The harbours are deep."
+    assert [sentence.score for sentence in result.sentences] == pytest.approx([0, 0.5**0.5, 0])
+
+
+def test_dense_with_the_real_embedder(minilm: ResolvedModel) -> None:
+    embedder = Embedder(minilm.name)
+    (result,) = DenseCompressor(WORDS, embedder).compress(
+        Query("What do cats eat?"), scored("Trains leave at noon. A kitten feeds on fish. Tax is due."), Budget(5)
+    )
+    assert result.text == "A kitten feeds on fish."
+
+
+def test_none_keeps_whole_documents_that_fit_in_rank_order() -> None:
+    documents = scored(" One two three.\n", "A b c d e f.", "", "Uno dos.")
+    results = NoCompressor(WORDS).compress(QUERY, documents, Budget(6))
+    assert texts(results) == ["One two three.", "", "", "Uno dos."]
+    assert [result.spans for result in results] == [(Span(1, 15),), (), (), (Span(0, 8),)]
+    assert [(result.tokens_before, result.tokens_after) for result in results] == [(3, 3), (6, 0), (0, 0), (2, 2)]
+    assert [[s.kept for s in result.sentences] for result in results] == [[True], [False], [], [True]]
+    assert all(result.spans for result in NoCompressor(WORDS).compress(QUERY, scored("A b.", "C."), Budget(1, "ratio")))
+
+
+def test_none_refuses_a_budget_below_the_shortest_document() -> None:
+    with pytest.raises(BudgetError, match="allows 1 tokens and the shortest of 2 documents has 2: "):
+        NoCompressor(WORDS).compress(QUERY, scored("A b c.", "D e."), Budget(1))
+    assert texts(NoCompressor(WORDS, min_keep=0).compress(QUERY, scored("A b c."), Budget(1))) == [""]
+    assert NoCompressor(WORDS).compress(QUERY, [], Budget(1)) == []
+
+
+def test_every_compressor_is_built_from_its_name() -> None:
+    assert names("compressor") == ("attention", "bm25", "dense", "first", "none", "random", "sentinel-raw")
+    parts = {"engine": lambda: WORDS, "embedder": Axes}
+    for name in names("compressor"):
+        stage = build("compressor", name, {"min_keep": 0}, parts)
+        assert texts(stage.compress(QUERY, scored(TOWN), Budget(100))) == [TOWN]
+    with pytest.raises(ConfigError, match=r"min_keep: .*given 3.*accepted options: .*threshold"):
+        build("compressor", "bm25", {"min_keep": 3}, parts)
