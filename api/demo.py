@@ -37,13 +37,20 @@ def demo_queries() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def run_demo(console: Console, settings: Settings, port: int = 0) -> None:
+def run_demo(console: Console, settings: Settings, port: int = 0, *, documents: list[Document] | None = None) -> None:
     """Start the service, ask it two questions over the demo corpus, show what it does, stop it.
+
+    Args:
+        console: where to print.
+        settings: of the service that is started.
+        port: where it listens; 0 takes a free port.
+        documents: a part of the demo corpus; None is all of it.
 
     Raises:
         RagError: a model cannot be had, the service does not start, or it answers with an error.
     """
-    documents, queries = demo_corpus(), demo_queries()
+    documents = demo_corpus() if documents is None else documents
+    queries = demo_queries()
     console.print(Rule("rag demo"))
     console.print(_introduction(documents))
     _step(console, 1, "Models")

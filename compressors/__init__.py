@@ -13,7 +13,7 @@ from rag.compressors.baselines import (
     NoCompressor,
     RandomCompressor,
 )
-from rag.compressors.sentences import sentences
+from rag.sentences import sentences
 
 __all__ = [
     "AttentionCompressor",

@@ -11,8 +11,8 @@ import numpy as np
 from rag.attention.types import Attender
 from rag.budget import Budget
 from rag.compressors.budgeting import Floats, Objective, Passages, keep, strengths
-from rag.compressors.sentences import MAX_WORDS, sentences, trim
 from rag.errors import ConfigError, ModelOutputError
+from rag.sentences import MAX_WORDS, sentences, trim
 from rag.types import CompressedDocument, Document, Query, ScoredDocument, ScoredSentence, Span
 
 ELLIPSIS = " … "
@@ -33,7 +33,7 @@ class SentenceCompressor(ABC):
     Args:
         engine: counts tokens, where `compress` is not given an ``attender``.
         language: of the texts, for sentence splitting (ISO 639-1).
-        max_words: a longer sentence without punctuation is cut (see `rag.compressors.sentences`).
+        max_words: a longer sentence without punctuation is cut (see `rag.sentences`).
         objective: what is maximised under the budget (see `rag.compressors.budgeting.Objective`).
         min_keep: 1 keeps at least one sentence of all the documents together; with 0 none may be kept.
         threshold: sentences with a lower score are not kept, budget or not (``min_keep`` goes first).

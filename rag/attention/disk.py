@@ -178,7 +178,7 @@ class BlockStore:
         if rebuild:
             self.rebuild()
         for error in self.damaged.values():
-            raise ArtefactError(f"{error}; rebuild the store to drop the file and compute its blocks anew")
+            raise ArtefactError(f"{error} (rebuild the store to drop the file and compute its blocks anew)")
 
     def rebuild(self) -> Mapping[Path, ArtefactError]:
         """Verify, and delete every damaged file; returns what was deleted and why. Its blocks count as not stored."""

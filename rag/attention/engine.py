@@ -20,10 +20,10 @@ from rag.attention.store import BlockCache, CacheStats, Precision, StoredBlock
 from rag.attention.suffix import ReadGroup, Suffix, branch
 from rag.attention.template import DEFAULT_TEMPLATE, Template
 from rag.attention.types import AttentionMap, AttentionSpec, BlockSpan, Head, Rows
-from rag.compressors.sentences import sentences
 from rag.errors import ConfigError, InputError, LimitError, ModelOutputError
 from rag.models import fingerprint, resolve
 from rag.models.load import DType, load_decoder
+from rag.sentences import sentences
 from rag.types import Document, Query, Span
 
 Layout = Literal["block", "causal"]

@@ -21,6 +21,8 @@ from rag.errors import UnsupportedModelError
 
 IMPLEMENTATION = "rag_attention"
 
+_ROW_CHUNK = 512
+
 
 class LastLayerRead(Exception):
     """Raised at the last layer that anyone reads, so that no layer above it is run."""
@@ -103,7 +105,7 @@ class EncodePass:
         self._depth = depth
         self._keys: list[torch.Tensor] = []
         self._values: list[torch.Tensor] = []
-        self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
+        self._biases: dict[tuple[int, int, int | None], torch.Tensor] = {}
 
     def layer(
         self,
@@ -119,28 +121,48 @@ class EncodePass:
         if index + 1 >= self._depth:
             raise LastLayerRead
         self._values.append(value)
-        heads, key_heads = query.shape[0], key.shape[0]
         output = torch.empty_like(query)
         at = 0
         for length in self._lengths:
             mine = slice(at, at + length)
             at += length
-            q, k, v = query[:, mine], key[:, mine], value[:, mine]
+            k, v = key[:, mine], value[:, mine]
             if self._prefix is not None:
                 k = torch.cat([self._prefix.keys[index], k], dim=1)
                 v = torch.cat([self._prefix.values[index], v], dim=1)
-            mask = self._mask(length, k.shape[1], heads // key_heads, sliding_window, q.device)
-            attended, _ = attend(group_rows(q, key_heads), k, v, scale, mask)
-            output[:, mine] = ungroup_rows(attended, heads)
+            output[:, mine] = self._block(query[:, mine], k, v, scale, sliding_window)
         return output
 
-    def _mask(self, rows: int, keys: int, share: int, sliding_window: int | None, device: torch.device) -> torch.Tensor:
-        """Who sees whom in a block of ``rows`` tokens: the same in every layer of one kind, so made once."""
-        if (rows, sliding_window) not in self._masks:
+    def _block(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, sliding_window: int | None
+    ) -> torch.Tensor:
+        """Causal attention of a block's rows to the prefix and the block, a chunk of rows at a time: keys
+        after a chunk are not touched, and the mask of a long causal prompt never exists as a whole.
+        """
+        heads, rows = query.shape[:2]
+        key_heads, keys = key.shape[:2]
+        parts = []
+        for start in range(0, rows, _ROW_CHUNK):
+            stop = min(start + _ROW_CHUNK, rows)
+            seen = keys - rows + stop
+            bias = self._bias(stop - start, seen, heads // key_heads, sliding_window, query.device)
+            grouped = group_rows(query[:, start:stop], key_heads)
+            attended, _ = attend(grouped, key[:, :seen], value[:, :seen], scale, bias)
+            parts.append(ungroup_rows(attended, heads))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def _bias(self, rows: int, keys: int, share: int, sliding_window: int | None, device: torch.device) -> torch.Tensor:
+        """Who sees whom: ``rows`` are the last of ``keys`` positions. The same in every layer of one kind, so
+        it is made once for blocks of the usual size.
+        """
+        name = (rows, keys, sliding_window)
+        bias = self._biases.get(name)
+        if bias is None:
             positions = torch.arange(keys, device=device)
-            seen = visible(positions[keys - rows :], positions, sliding_window)
-            self._masks[rows, sliding_window] = as_bias(seen.repeat(share, 1))
-        return self._masks[rows, sliding_window]
+            bias = as_bias(visible(positions[keys - rows :], positions, sliding_window).repeat(share, 1))
+            if keys <= 2 * _ROW_CHUNK:
+                self._biases[name] = bias
+        return bias
 
     def stacks(self) -> list[LayerStack]:
         """What was left behind: one `LayerStack` per block, each in memory of its own."""

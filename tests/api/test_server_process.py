@@ -18,7 +18,7 @@ from rag.config import Settings
 
 
 def test_stopping_finishes_the_request_in_flight() -> None:
-    documents = [{"id": item.id, "text": item.text} for item in demo_corpus()[:20]]
+    documents = [{"id": item.id, "text": item.text} for item in demo_corpus()[:8]]
     replies: list[httpx.Response] = []
 
     def ask(url: str) -> None:

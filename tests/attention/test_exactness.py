@@ -9,6 +9,7 @@ import tiny
 import torch
 from transformers import AutoTokenizer
 
+from rag.attention import passes
 from rag.attention.engine import AttentionEngine, AttentionRequest, Decoder
 from rag.attention.types import AttentionSpec, Head
 from rag.models.resolve import ResolvedModel
@@ -126,3 +127,11 @@ def test_stored_precision_changes_attention_by_no_more_than_stated(precision, er
     stored = make("llama", tokenizer, cache_precision=precision).attend(QUERY, DOCUMENTS, SPEC).rows["mean"]
     difference = (stored - exact).abs().sum(-1) / exact.sum(-1)
     assert 0 < float(difference.max()) < error
+
+
+@pytest.mark.parametrize("layout", ["block", "causal"])
+def test_rows_in_chunks_are_the_rows_at_once(layout, tokenizer, monkeypatch):
+    whole = make("llama", tokenizer, layout=layout).attend(QUERY, DOCUMENTS, SPEC)
+    monkeypatch.setattr(passes, "_ROW_CHUNK", 7)
+    chunked = make("llama", tokenizer, layout=layout).attend(QUERY, DOCUMENTS, SPEC)
+    torch.testing.assert_close(chunked.rows["all"], whole.rows["all"], atol=1e-6, rtol=1e-4)

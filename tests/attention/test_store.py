@@ -54,10 +54,10 @@ def test_a_block_that_is_too_shallow_is_a_miss():
 
 def test_a_budget_below_one_block_is_refused_with_both_numbers():
     block = StoredBlock.of(stack(10), "float32")
-    with pytest.raises(BudgetError, match=f"100 bytes.*{block.nbytes} bytes"):
+    with pytest.raises(BudgetError, match=rf"100 bytes.*{block.nbytes} bytes"):
         BlockCache(100).put(b"a", block)
 
 
 def test_an_unknown_precision_names_the_known_ones():
-    with pytest.raises(ConfigError, match="int4.*float32, float16, bfloat16, int8"):
+    with pytest.raises(ConfigError, match=r"int4.*float32, float16, bfloat16, int8"):
         BlockCache(100, "int4")

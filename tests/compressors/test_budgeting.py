@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.compressors.budgeting import Objective, Passages, keep, strengths
-from rag.compressors.sentences import sentences, trim
 from rag.errors import BudgetError
+from rag.sentences import sentences, trim
 
 WORD = st.sampled_from(["a", "bb", "ccc", "deep harbour"])
 SENTENCE = st.lists(WORD, min_size=1, max_size=4).map(lambda words: " ".join(words).capitalize() + ".")

@@ -78,3 +78,10 @@ def test_attention_sort_settles_in_the_block_layout(engine: AttentionEngine, hea
     again = AttentionSort(engine, heads=heads, iterations=5).order(QUERY, DOCUMENTS)
     backwards = AttentionSort(engine, heads=heads).order(QUERY, DOCUMENTS[::-1])
     assert once == again == backwards
+
+
+def test_the_default_heads_find_the_answer(engine: AttentionEngine) -> None:
+    compressor = AttentionCompressor(engine)
+    assert compressor.spec.heads == engine.default_heads("sentence")
+    results = compressor.compress(QUERY, DOCUMENTS, Budget(40))
+    assert "a depth of 14 metres" in results[0].text

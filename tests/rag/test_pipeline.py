@@ -12,7 +12,6 @@ import torch
 
 from rag.attention.types import AttentionSpec, Head
 from rag.budget import Budget
-from rag.compressors.sentences import sentences
 from rag.config import Settings
 from rag.errors import (
     BudgetError,
@@ -27,6 +26,7 @@ from rag.errors import (
 )
 from rag.pipeline import Pipeline
 from rag.registry import register
+from rag.sentences import sentences
 from rag.types import CompressedDocument, Document, Query, ranked
 
 QUERY = "How deep is the harbour?"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag.compressors.sentences import sentences, trim
 from rag.errors import InputError, NotTextError
+from rag.sentences import sentences, trim
 from rag.types import Span
 
 # Characters on which splitters stumble, beside all of Unicode (lone surrogates too).

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from rag.compressors.markdown import blocks
 from rag.errors import InputError
+from rag.markdown import blocks
 from rag.types import Span, require_text
 
 MAX_WORDS = 80
@@ -30,7 +30,7 @@ def sentences(text: str, language: str = "en", max_words: int = MAX_WORDS) -> tu
     White space belongs to the sentence before it (at the start of the text, to the first one), so no
     sentence is blank unless the whole text is. Prose is split by ``sentencex`` with the rules of
     ``language`` (an ISO 639-1 code; a region is ignored, an unknown code gets sentencex's fallback).
-    Markdown keeps its shape (`rag.compressors.markdown.blocks`): a code block, a table and a heading are
+    Markdown keeps its shape (`rag.markdown.blocks`): a code block, a table and a heading are
     one sentence each, however long; a list item is one sentence, or is split like prose where it has
     more than ``max_words`` words.
 

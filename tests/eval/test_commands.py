@@ -1,0 +1,103 @@
+"""``rag eval``, ``rag heads`` and ``rag bench`` as a user calls them, on the demo corpus with the real model."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rag.attention.heads import HeadList
+from rag.cli.app import app
+from rag.errors import ArtefactError, ConfigError, InputError
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory) -> Path:
+    """The demo corpus with its questions, as a BEIR folder: three questions, their passages and nine others."""
+    demo = resources.files("rag").joinpath("data", "demo")
+    queries = [json.loads(line) for line in demo.joinpath("queries.jsonl").read_text().splitlines()][:3]
+    gold = {name for query in queries for name in query["relevant"]}
+    documents = [json.loads(line) for line in demo.joinpath("corpus.jsonl").read_text().splitlines()]
+    others = [document for document in documents if document["id"] not in gold][:9]
+    folder = tmp_path_factory.mktemp("demo_beir")
+    lines = [
+        json.dumps({"_id": d["id"], "title": d["title"], "text": d["text"]})
+        for d in [*(d for d in documents if d["id"] in gold), *others]
+    ]
+    (folder / "corpus.jsonl").write_text("\n".join(lines))
+    (folder / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q["id"], "text": q["text"]}) for q in queries))
+    (folder / "qrels").mkdir()
+    rows = [f"{q['id']}\t{name}\t1" for q in queries for name in q["relevant"]]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
+    return folder
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_retrieval_compares_retrievers_and_a_reranker(collection, tmp_path):
+    record = tmp_path / "figures.json"
+    journal = tmp_path / "journal.jsonl"
+    command = ("eval", "retrieval", collection, "-s", "bm25", "-s", "heads", "--candidates", "bm25", "--k", 4)
+    done = run(*command, "--journal", journal, "--json", record, "--no-progress")
+    assert done.exit_code == 0, done.output
+    figures = json.loads(record.read_text())
+    assert [row["system"] for row in figures["systems"]] == ["bm25", "heads"]
+    assert figures["queries"] == 3
+    assert all(0 < row["nDCG@10"] <= 1 for row in figures["systems"])
+    assert figures["seconds"]["heads"]["cold"]["p50"] > figures["seconds"]["heads"]["warm"]["p50"] > 0
+    assert len(journal.read_text().splitlines()) == 1 + 2 * 3
+    again = run(*command, "--journal", journal, "--json", record, "--no-progress")
+    assert again.exit_code == 0, again.output
+    assert json.loads(record.read_text())["systems"][1]["nDCG@10"] == figures["systems"][1]["nDCG@10"]
+
+
+def test_an_unknown_system_lists_the_known_ones(collection):
+    failed = run("eval", "retrieval", collection, "-s", "qrhead", "--no-progress")
+    assert isinstance(failed.exception, ConfigError)
+    assert "known: heads, icr" in str(failed.exception)
+
+
+def test_heads_are_found_and_written_with_what_they_belong_to(collection, tmp_path, smollm2):
+    from rag.models import fingerprint
+
+    output = tmp_path / "heads.json"
+    done = run(
+        "heads", "detect", collection, "--split", "test", "--count", 2, "--candidates", 3, "--layers", 9, "--keep", 4,
+        "-o", output, "--no-progress",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    found = HeadList.load(output)
+    assert found.fingerprint == fingerprint(smollm2.path)
+    assert len(set(found.heads)) == 4
+    assert all(head.layer < 9 for head in found.heads)
+    assert list(found.scores) == sorted(found.scores, reverse=True)
+    with pytest.raises(ArtefactError, match=r"expected model .*, found 0000"):
+        found.check("0000", found.template)
+    assert "smollm2-135m" in run("heads", "list").output
+
+
+def test_bench_engine_writes_what_it_shows(tmp_path):
+    record, plot = tmp_path / "engine.json", tmp_path / "engine.svg"
+    done = run(
+        "bench", "engine", "--counts", "2,3", "--batch", "1,2", "--tokens", 20, "--repeats", 1,
+        "--json", record, "--plot", plot, "--no-progress",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    figures = json.loads(record.read_text())
+    assert [row["passages"] for row in figures["sizes"]] == [2, 3]
+    assert all(row["published_s"] > row["warm_s"] for row in figures["sizes"])
+    assert [row["queries"] for row in figures["batches"]] == [1, 2]
+    assert figures["machine"]["torch"]
+    assert plot.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize("counts", ["", "a", "0", "3,-1"])
+def test_bench_counts_that_are_no_numbers_are_refused(counts):
+    failed = run("bench", "engine", "--counts", counts)
+    assert isinstance(failed.exception, InputError)
+    assert "accepted: whole numbers" in str(failed.exception)
