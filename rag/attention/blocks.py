@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from rag.attention.memory import in_halves
 from rag.attention.passes import EncodePass, LayerStack, run
 from rag.attention.store import BlockCache, PackedTensor, StoredBlock
 
@@ -53,16 +54,19 @@ class BlockEncoder:
         return found, frozenset(missing)
 
     def read(self, batch: Sequence[BlockIds], depth: int) -> dict[BlockIds, StoredBlock]:
-        """Run the model over one packed batch of distinct blocks; nothing is looked up or kept in the cache."""
+        """Run the model over one packed batch of distinct blocks (over parts of it where memory is short);
+        nothing is looked up or kept in the cache.
+        """
+        stored = in_halves(lambda part: self._read(part, depth), batch)
+        return dict(zip(batch, stored, strict=True))
+
+    def _read(self, batch: Sequence[BlockIds], depth: int) -> list[StoredBlock]:
         prefix = self.prefix(depth)
         reading = EncodePass([len(ids) for ids in batch], prefix, depth)
         packed = [token for ids in batch for token in ids]
         positions = [prefix.tokens + offset for ids in batch for offset in range(len(ids))]
         run(self._model, packed, positions, reading)
-        return {
-            ids: StoredBlock.of(stack, self._cache.precision)
-            for ids, stack in zip(batch, reading.stacks(), strict=True)
-        }
+        return [StoredBlock.of(stack, self._cache.precision) for stack in reading.stacks()]
 
 
 def block_key(ids: BlockIds) -> bytes:

@@ -13,6 +13,7 @@ import torch
 from rag.attention.blocks import BlockEncoder, BlockGather, BlockIds, Scratch
 from rag.attention.disk import BlockStore, StoreIdentity, frame_digest, open_for_lookups
 from rag.attention.heads import default_heads
+from rag.attention.memory import in_halves
 from rag.attention.passes import IMPLEMENTATION, LayerStack, ReadPass, run
 from rag.attention.precompute import PrecomputeReport, Progress, precompute, shipped_depth
 from rag.attention.prompt import Prompter
@@ -195,7 +196,8 @@ class AttentionEngine:
         """Read several queries in one forward pass.
 
         Requests over the same list of documents share the gathering of keys and values, the suffix's stem
-        and the calibration rows. Every map holds the heads of all the requests together.
+        and the calibration rows. Every map holds the heads of all the requests together. Where memory is
+        short, the requests are read in smaller batches.
 
         Raises:
             InputError: a head outside the model, or a request without any document text.
@@ -205,6 +207,9 @@ class AttentionEngine:
         if not requests:
             return []
         heads = self._heads(requests)
+        return in_halves(lambda part: self._attend(part, heads), requests)
+
+    def _attend(self, requests: Sequence[AttentionRequest], heads: tuple[Head, ...]) -> list[AttentionMap]:
         depth = heads[-1].layer + 1
         laid = [self._lay_out(request.documents) for request in requests]
         together: dict[tuple[tuple[BlockIds, ...], tuple[Rows, ...]], list[int]] = {}

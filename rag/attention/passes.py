@@ -265,7 +265,7 @@ class _View:
         self._query, self._own_keys, self._keys, self._scale = query, own_keys, keys, scale
         self._share = query.shape[0] // keys.shape[0]
         self._first_document_key = group.prefix_tokens
-        self._own_seen, self._seen = group.suffix.sees, None
+        self._own_seen, self._seen = group.suffix.sees.to(query.device), None
         if sliding_window is not None:
             rows = group.row_positions
             self._own_seen = self._own_seen & visible(rows, rows, sliding_window)

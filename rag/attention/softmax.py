@@ -51,23 +51,34 @@ def attend(
         output (key_heads, rows, d) in the query's dtype and log-sum-exp (key_heads, rows) in float32;
         a row that sees nothing gets output 0 and log-sum-exp -inf.
     """
-    if query.device.type == "cpu":
-        added = None if bias is None else bias.to(query.dtype)
-        output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            query[None], key[None], value[None], attn_mask=added, scale=scale
-        )
-        output, lse = output[0], lse[0]
-    else:
-        logits = torch.matmul(query * scale, key.transpose(-1, -2)).float()
-        if bias is not None:
-            logits = logits + bias
-        lse = torch.logsumexp(logits, dim=-1)
-        output = torch.matmul(torch.exp(logits - lse[..., None]).to(value.dtype), value)
+    output, lse = (_fast_cpu if query.device.type == "cpu" else _plain)(query, key, value, scale, bias)
     if bias is not None:
         blind = torch.isneginf(bias).all(dim=-1)
         if bool(blind.any()):  # what kernels leave in a row that sees nothing is undefined
             output, lse = output.masked_fill(blind[:, None], 0.0), lse.masked_fill(blind, float("-inf"))
     return output, lse
+
+
+def _fast_cpu(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """torch's fused CPU kernel, which gives the log-sum-exp and never holds the rows x keys matrix."""
+    added = None if bias is None else bias.to(query.dtype)
+    output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query[None], key[None], value[None], attn_mask=added, scale=scale
+    )
+    return output[0], lse[0]
+
+
+def _plain(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two products with the softmax in float32 between them: any device, any type."""
+    logits = torch.matmul(query * scale, key.transpose(-1, -2)).float()
+    if bias is not None:
+        logits = logits + bias
+    lse = torch.logsumexp(logits, dim=-1)
+    return torch.matmul(torch.exp(logits - lse[..., None]).to(value.dtype), value), lse
 
 
 def merge(

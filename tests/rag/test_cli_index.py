@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import tiny
@@ -16,22 +17,33 @@ from transformers import AutoTokenizer
 
 from rag.attention.disk import BlockStore
 from rag.attention.engine import AttentionEngine
+from rag.attention.types import AttentionSpec
+from rag.cli import main
 from rag.config import Settings
 from rag.models.resolve import ResolvedModel
 from rag.resources import load_engine
 from rag.types import Document, Query
 
-RAG = [sys.executable, "-c", "from rag.cli import main; main()"]
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
 
 
-def environment(**variables: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    return kept | {"COLUMNS": "200", "OMP_NUM_THREADS": "1", "RAG_THREADS": "1"} | variables
+@pytest.fixture
+def index(capsys, monkeypatch):
+    """Runs the command in this process, through the same entry point as the shell's ``rag``."""
 
+    def run(*arguments: object, **variables: str) -> Done:
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as left:
+            patch.setattr(sys, "argv", ["rag", "index", *map(str, arguments)])
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            main()
+        return Done(int(left.value.code or 0), *capsys.readouterr())
 
-def index(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [*RAG, "index", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(**variables))
+    return run
 
 
 def corpus(folder: Path, count: int) -> Path:
@@ -49,20 +61,20 @@ def model(smollm2: ResolvedModel, tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_corpus_is_indexed_skipped_and_checked_damaged_refused_and_rebuilt(tmp_path, model):
+def test_a_corpus_is_indexed_skipped_and_checked_damaged_refused_and_rebuilt(tmp_path, model, index):
     file, store = corpus(tmp_path, 20), tmp_path / "store"
     first = index(file, "--blocks", store, "--model", model)
-    assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout.startswith("20 documents: 20 blocks (")
-    assert first.stdout.endswith("0 skipped, there already\n")
+    assert (first.code, first.err) == (0, "")
+    assert first.out.startswith("20 documents: 20 blocks (")
+    assert first.out.endswith("0 skipped, there already\n")
 
     corpus(tmp_path, 25)
     second = index(file, "--no-progress", RAG_MODEL=str(model), RAG_ENGINE__STORE=str(store))
-    assert second.stdout.startswith("25 documents: 5 blocks ("), second.stderr
-    assert second.stdout.endswith("20 skipped, there already\n")
+    assert second.out.startswith("25 documents: 5 blocks ("), second.err
+    assert second.out.endswith("20 skipped, there already\n")
     whole = index("--verify", store)
-    assert whole.returncode == 0
-    assert f"{store}: 25 blocks" in whole.stdout
+    assert whole.code == 0
+    assert f"{store}: 25 blocks" in whole.out
 
     settings = Settings(model=str(model), engine={"store": store}, device="cpu")
     assert Settings(**settings.to_dict()) == settings
@@ -70,43 +82,39 @@ def test_a_corpus_is_indexed_skipped_and_checked_damaged_refused_and_rebuilt(tmp
     assert isinstance(engine, AttentionEngine)
     documents = [Document(str(n), json.loads(line)["text"]) for n, line in enumerate(file.read_text().splitlines())]
     engine.precompute([], store)  # nothing to do, and nothing refused: model and settings are the same
-    assert engine.attend(Query("How deep?"), documents, tiny_spec()).cached_blocks == 25
+    assert engine.attend(Query("How deep?"), documents, AttentionSpec()).cached_blocks == 25
 
     damaged = sorted(store.glob("*.safetensors"))[0]
     damaged.write_bytes(damaged.read_bytes()[:-1])
     for arguments in (["--verify", store], [file, "--blocks", store, "--model", model]):
         refused = index(*arguments)
-        assert (refused.returncode, refused.stdout) == (1, "")
-        assert refused.stderr.startswith("error[artefact_mismatch]")
-        assert str(damaged) in refused.stderr
-        assert len(refused.stderr.splitlines()) == 1
+        assert (refused.code, refused.out) == (1, "")
+        assert refused.err.startswith("error[artefact_mismatch]")
+        assert str(damaged) in refused.err
+        assert len(refused.err.splitlines()) == 1
     again = index(file, "--blocks", store, "--model", model, "--rebuild")
-    assert again.stdout.startswith("25 documents: 20 blocks ("), again.stderr
+    assert again.out.startswith("25 documents: 20 blocks ("), again.err
     dropped = sorted(store.glob("*.safetensors"))[0]
     dropped.write_bytes(b"")
     rebuilt = index("--verify", store, "--rebuild")
-    assert rebuilt.returncode == 0
-    assert f"dropped: {dropped}" in rebuilt.stdout
+    assert rebuilt.code == 0
+    assert f"dropped: {dropped}" in rebuilt.out
     assert not dropped.exists()
 
 
-def tiny_spec():
-    from rag.attention.types import AttentionSpec
-
-    return AttentionSpec()
-
-
-def test_an_interrupt_leaves_a_store_to_go_on_from_and_says_so(tmp_path, model):
+def test_an_interrupt_leaves_a_store_to_go_on_from_and_says_so(tmp_path, model, index):
     count = 30_000
     file, store = corpus(tmp_path, count), tmp_path / "store"
     arguments = ["index", str(file), "--blocks", str(store), "--model", str(model), "--depth", "2"]
-    process = subprocess.Popen([*RAG, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    command = [sys.executable, "-c", "from rag.cli import main; main()", *arguments]
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1", "RAG_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=one_thread)
     deadline = time.monotonic() + 120
-    while not list(store.glob("*.safetensors")) and time.monotonic() < deadline:
+    while not list(store.glob("*.safetensors")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, b"")
+    assert (process.returncode, out) == (130, b""), err.decode()
     assert b"the same command goes on from there" in err
     assert b"Traceback" not in err
     found = BlockStore(store)
@@ -115,8 +123,8 @@ def test_an_interrupt_leaves_a_store_to_go_on_from_and_says_so(tmp_path, model):
 
     corpus(tmp_path, len(found) + 10)
     rest = index(*arguments[1:])
-    assert rest.stdout.startswith(f"{len(found) + 10} documents: 10 blocks ("), rest.stderr
-    assert f"{len(found)} skipped" in rest.stdout
+    assert rest.out.startswith(f"{len(found) + 10} documents: 10 blocks ("), rest.err
+    assert f"{len(found)} skipped" in rest.out
 
 
 @pytest.mark.parametrize(
@@ -129,20 +137,20 @@ def test_an_interrupt_leaves_a_store_to_go_on_from_and_says_so(tmp_path, model):
         (["--verify", "store"], 1, ["error[artefact_mismatch]", "no block store in store"]),
     ],
 )
-def test_an_error_is_one_line_that_says_what_is_accepted(arguments, code, parts, tmp_path, monkeypatch):
+def test_an_error_is_one_line_that_says_what_is_accepted(arguments, code, parts, tmp_path, monkeypatch, index):
     monkeypatch.chdir(tmp_path)
     done = index(*arguments)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert [part for part in parts if part not in done.stderr] == []
-    assert len(done.stderr.splitlines()) == 1
+    assert (done.code, done.out) == (code, "")
+    assert [part for part in parts if part not in done.err] == []
+    assert len(done.err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_of_another_model_is_refused_with_expected_and_found(tmp_path, model):
+def test_a_store_of_another_model_is_refused_with_expected_and_found(tmp_path, model, index):
     file, store = corpus(tmp_path, 3), tmp_path / "store"
-    assert index(file, "--blocks", store, "--model", model).returncode == 0
+    assert index(file, "--blocks", store, "--model", model).code == 0
     meta = json.loads((store / "meta.json").read_text())
     (store / "meta.json").write_text(json.dumps(meta | {"model": "another"}))
     refused = index(file, "--blocks", store, "--model", model)
-    assert refused.returncode == 1
-    assert f"expected model {meta['model']}, found another" in refused.stderr
+    assert refused.code == 1
+    assert f"expected model {meta['model']}, found another" in refused.err

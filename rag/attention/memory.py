@@ -1,0 +1,38 @@
+"""Out of memory: halve the batch and go on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_log = logging.getLogger(__name__)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True for what torch raises where an accelerator or the CPU cannot give it memory."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def in_halves(run: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> list[R]:
+    """``run(items)``; where memory does not suffice, the results of the two halves, halved again as needed.
+
+    Raises:
+        RuntimeError: a single item does not fit; anything else that ``run`` raises.
+    """
+    try:
+        return run(items)
+    except RuntimeError as error:
+        if len(items) < 2 or not is_out_of_memory(error):
+            raise
+    # Here, and not in the handler: the traceback of the failed run keeps its tensors alive.
+    _log.warning("out of memory with a batch of %d; going on with halves", len(items))
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    middle = len(items) // 2
+    return in_halves(run, items[:middle]) + in_halves(run, items[middle:])
