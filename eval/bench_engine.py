@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psutil
@@ -146,14 +147,12 @@ def sizes(
         step(f"{count} passages: published")
         published: Timing | None = None
         with contextlib.suppress(LimitError):
-            published = timed(
-                lambda some=some: causal.attend(query, some, everything), min(repeats, 2), causal.clear_cache
-            )
+            published = timed(partial(causal.attend, query, some, everything), min(repeats, 2), causal.clear_cache)
         causal.clear_cache()
         step(f"{count} passages: cold")
-        cold = timed(lambda some=some: block.attend(query, some, chosen), min(repeats, 2), block.clear_cache)
+        cold = timed(partial(block.attend, query, some, chosen), min(repeats, 2), block.clear_cache)
         step(f"{count} passages: warm")
-        warm = timed(lambda some=some: block.attend(query, some, chosen), 2 * repeats + 1)
+        warm = timed(partial(block.attend, query, some, chosen), 2 * repeats + 1)
         held = sum(block.count_tokens([item.text for item in some]))
         measured.append(Size(count, held, published, cold, warm, block.cache_stats().bytes, process.memory_info().rss))
     return measured
@@ -176,8 +175,8 @@ def batches(
             AttentionRequest(query, tuple(pool[i * documents : (i + 1) * documents]), spec)
             for i, query in enumerate(queries[:count])
         ]
-        one_list = timed(lambda same=same: engine.attend_many(same), 2 * repeats + 1).median / count
-        own_lists = timed(lambda own=own: engine.attend_many(own), 2 * repeats + 1).median / count
+        one_list = timed(partial(engine.attend_many, same), 2 * repeats + 1).median / count
+        own_lists = timed(partial(engine.attend_many, own), 2 * repeats + 1).median / count
         rows.append({"queries": count, "one_list_s_per_query": one_list, "own_lists_s_per_query": own_lists})
     return rows
 

@@ -21,6 +21,6 @@ def serve(
     settings = load_settings(
         config, device=device, model=model, server__host=host, server__port=port, server__workers=workers
     )
-    from rag.api import server
+    from rag.api.server import serve as start
 
-    server.serve(settings)
+    start(settings)
