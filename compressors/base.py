@@ -48,7 +48,7 @@ class SentenceCompressor(ABC):
     a budget the whole text fits in              all sentences (above ``threshold``)
     a budget below the shortest sentence         `BudgetError` with both numbers; with min_keep 0 nothing
     a sentence above ``max_words`` words         cut at white space into parts that are kept or dropped
-    a sentence that no token stands for          scored ``-inf`` by attention: kept only where none else can be
+    a sentence that no token stands for          scored like the weakest of all
     ===========================================  =======================================================
     """
 
@@ -112,6 +112,7 @@ class SentenceCompressor(ABC):
             for document in sources
         ]
         scores = self.score(query, sources, spans, attender) if any(spans) else [np.zeros(0) for _ in sources]
+        scores = _with_floor(scores)
         flat = np.concatenate([np.zeros(0), *scores])
         if np.isnan(flat).any():
             raise ModelOutputError(f"{type(self).__name__}: {int(np.isnan(flat).sum())} sentence scores are NaN")
@@ -157,6 +158,14 @@ def _results(
             CompressedDocument(item.document, item.spans, sentences_, before[number], after[number], item.ellipsis)
         )
     return results
+
+
+def _with_floor(scores: Sequence[Floats]) -> list[Floats]:
+    """Scores with the lowest of all in place of ``-inf``: a caller, and JSON, get finite numbers only."""
+    flat = np.concatenate([np.zeros(0), *scores])
+    scored = flat[~np.isneginf(flat)]
+    floor = scored.min() if len(scored) else 0.0
+    return [np.where(np.isneginf(of), floor, of) for of in scores]
 
 
 def _lengths(texts: Sequence[str]) -> list[int]:

@@ -6,14 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag.errors import ConfigError
+from rag.errors import ConfigError, InputError
 from rag.eval.collections import Collection
 from rag.eval.latency import Latency, latency
 from rag.eval.retrieval import System
+from rag.eval.runs import Run
 from rag.stages import Reranker, Retriever
 from rag.types import Query, ScoredDocument
-
-RETRIEVERS = ("bm25", "dense", "fused")
 
 
 @dataclass(frozen=True)
@@ -59,21 +58,41 @@ def found(collection: Collection, retriever: Retriever, k: int) -> Found:
     return Found({query.id: items for query, items in zip(collection.queries, lists, strict=True)})
 
 
+def from_run(collection: Collection, run: Run, k: int) -> Found:
+    """The ``k`` best documents per query of a run that was made elsewhere, such as a file in the TREC form.
+
+    Raises:
+        InputError: the run names a document that the collection lacks.
+    """
+    documents = {document.id: document for document in collection.documents}
+    lists: dict[str, list[ScoredDocument]] = {}
+    for query in collection.queries:
+        lists[query.id] = []
+        for rank, (name, score) in enumerate(run.get(query.id, ())[:k], start=1):
+            if name not in documents:
+                raise InputError(f"query {query.id!r}: the run has document {name!r}, which {collection.name} lacks")
+            lists[query.id].append(ScoredDocument(documents[name], score, rank))
+    return Found(lists)
+
+
 def systems(
     collection: Collection,
+    given: Mapping[str, Found],
     retrievers: Mapping[str, Retriever],
     rerankers: Mapping[str, Reranker],
     *,
     candidates: str,
     k: int,
 ) -> dict[str, System]:
-    """All retrievers, and all rerankers of the ``k`` best documents of the retriever named ``candidates``.
+    """Given lists, all retrievers, and all rerankers of the ``k`` best documents of the list named ``candidates``.
 
     Raises:
-        ConfigError: ``candidates`` is not among the retrievers.
+        ConfigError: ``candidates`` names none of the lists.
     """
-    if candidates not in retrievers:
-        raise ConfigError(f"candidates from {candidates!r}; accepted: {', '.join(retrievers) or 'none given'}")
-    lists = {name: found(collection, retriever, k) for name, retriever in retrievers.items()}
+    names = (*given, *retrievers)
+    if candidates not in names:
+        raise ConfigError(f"candidates from {candidates!r}; accepted: {', '.join(names) or 'none given'}")
+    made = {name: found(collection, retriever, k) for name, retriever in retrievers.items()}
+    lists = {**given, **made}
     reranked = {name: Reranked(lists[candidates], reranker) for name, reranker in rerankers.items()}
     return {**lists, **reranked}

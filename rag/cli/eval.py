@@ -26,6 +26,10 @@ def retrieval(
             "--system", "-s", help=f"Retriever or reranker by name, repeatable. Default: {', '.join(DEFAULT_SYSTEMS)}."
         ),
     ] = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=FILE: a run in the TREC form instead of the retriever NAME, repeatable."),
+    ] = None,
     split: Annotated[str, typer.Option(help="Which qrels.")] = "test",
     qrels: Annotated[str | None, typer.Option(help="Another qrels file inside the collection.")] = None,
     k: Annotated[int, typer.Option(min=1, help="Documents retrieved, reranked and measured per query.")] = 20,
@@ -45,7 +49,8 @@ def retrieval(
     from rag.config import Settings
     from rag.eval.collections import load_beir
     from rag.eval.retrieval import evaluate
-    from rag.eval.systems import Reranked, systems
+    from rag.eval.runs import read_run
+    from rag.eval.systems import Reranked, from_run, systems
     from rag.resources import Resources
 
     source = load_beir(collection, split, qrels=qrels)
@@ -58,9 +63,11 @@ def retrieval(
     parts = {"engine": resources.engine, "embedder": resources.embedder}
     names = list(dict.fromkeys([*(system or DEFAULT_SYSTEMS), baseline, candidates]))
     known = registry.names("retriever")
+    given = {name: from_run(source, read_run(path), k) for name, path in map(_named_file, run or [])}
+    names = [name for name in names if name not in given]
     retrievers = {name: registry.build("retriever", name, {}, parts) for name in names if name in known}
     rerankers = {name: registry.build("reranker", name, {}, parts) for name in names if name not in known}
-    chosen = systems(source, retrievers, rerankers, candidates=candidates, k=k)
+    chosen = systems(source, given, retrievers, rerankers, candidates=candidates, k=k)
     results = evaluate(source, chosen, k, measures.split(","), baseline=baseline, output=journal, progress=progress)
     timings = {name: item.timings() for name, item in chosen.items() if isinstance(item, Reranked)}
     _show(results, timings, len(source.queries))
@@ -76,6 +83,15 @@ def retrieval(
             "seconds": {name: {kind: asdict(item) for kind, item in of.items()} for name, of in timings.items()},
         }
         json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _named_file(text: str) -> tuple[str, Path]:
+    from rag.errors import InputError
+
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise InputError(f"--run {text!r}; accepted: NAME=FILE")
+    return name, Path(path)
 
 
 def _show(results: Results, timings: dict[str, dict[str, Any]], queries: int) -> None:

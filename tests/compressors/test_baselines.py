@@ -108,3 +108,11 @@ def test_every_compressor_is_built_from_its_name() -> None:
         assert texts(stage.compress(QUERY, scored(TOWN), Budget(100))) == [TOWN]
     with pytest.raises(ConfigError, match=r"min_keep: .*given 3.*accepted options: .*threshold"):
         build("compressor", "bm25", {"min_keep": 3}, parts)
+
+
+def test_a_sentence_without_a_score_counts_as_the_weakest_and_is_kept_where_there_is_room():
+    from rag.compressors.base import _with_floor
+
+    filled = _with_floor([np.array([2.0, -np.inf]), np.array([]), np.array([-1.0])])
+    assert [list(of) for of in filled] == [[2.0, -1.0], [], [-1.0]]
+    assert [list(of) for of in _with_floor([np.array([-np.inf])])] == [[0.0]]

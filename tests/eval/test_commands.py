@@ -56,6 +56,22 @@ def test_retrieval_compares_retrievers_and_a_reranker(collection, tmp_path):
     assert json.loads(record.read_text())["systems"][1]["nDCG@10"] == figures["systems"][1]["nDCG@10"]
 
 
+def test_a_run_made_elsewhere_can_be_reranked(collection, tmp_path):
+    names = [json.loads(line)["_id"] for line in (collection / "corpus.jsonl").read_text().splitlines()]
+    queries = [json.loads(line)["_id"] for line in (collection / "queries.jsonl").read_text().splitlines()]
+    file, record = tmp_path / "mine.run", tmp_path / "figures.json"
+    file.write_text("".join(f"{q} Q0 {d} {r} {1 / r} mine\n" for q in queries for r, d in enumerate(names[:4], 1)))
+    command = ("eval", "retrieval", collection, "-s", "heads", "--candidates", "mine", "--baseline", "mine", "--k", 4)
+    done = run(*command, "--run", f"mine={file}", "--json", record, "--no-progress")
+    assert done.exit_code == 0, done.output
+    before, after = json.loads(record.read_text())["systems"]
+    assert (before["system"], after["system"]) == ("mine", "heads")
+    assert after["nDCG@10"] >= before["nDCG@10"]
+    assert isinstance(run(*command, "--run", "mine").exception, InputError)
+    file.write_text(f"{queries[0]} Q0 nowhere 1 1.0 mine\n")
+    assert "'nowhere'" in str(run(*command, "--run", f"mine={file}").exception)
+
+
 def test_an_unknown_system_lists_the_known_ones(collection):
     failed = run("eval", "retrieval", collection, "-s", "qrhead", "--no-progress")
     assert isinstance(failed.exception, ConfigError)

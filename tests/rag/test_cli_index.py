@@ -36,11 +36,12 @@ def index(capsys, monkeypatch):
     """Runs the command in this process, through the same entry point as the shell's ``rag``."""
 
     def run(*arguments: object, **variables: str) -> Done:
-        with monkeypatch.context() as patch, pytest.raises(SystemExit) as left:
+        with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["rag", "index", *map(str, arguments)])
             for name, value in variables.items():
                 patch.setenv(name, value)
-            main()
+            with pytest.raises(SystemExit) as left:
+                main()
         return Done(int(left.value.code or 0), *capsys.readouterr())
 
     return run
