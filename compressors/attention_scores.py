@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rag.attention.reading import calibrated_attention, head_rows
 from rag.attention.types import AttentionMap, BlockSpan, Head
 from rag.errors import InputError
 from rag.types import Span
@@ -23,12 +24,7 @@ def calibrated_tokens(attention: AttentionMap, heads: Sequence[Head] | None = No
     Raises:
         InputError: the map lacks the rows, the calibration or a head.
     """
-    if attention.calibration is None:
-        raise InputError("calibrated scores need a map with calibration rows; ask for AttentionSpec(calibrated=True)")
-    chosen = head_rows(attention, heads)
-    query = _row(attention, "mean")[chosen].sum(axis=0, dtype=np.float64)
-    free = np.asarray(attention.calibration["mean"])[chosen, 0].sum(axis=0, dtype=np.float64)
-    return np.asarray(query - free)
+    return np.asarray(calibrated_attention(attention, heads).double().sum(0).numpy())
 
 
 def last_row_shares(attention: AttentionMap, heads: Sequence[Head] | None = None) -> Floats:
@@ -67,15 +63,6 @@ def sentence_means(attention: AttentionMap, spans: Sequence[Sequence[Span]], val
         here = means[block.document]
         here[:, numbers] = np.maximum(here[:, numbers], sums / counts)
     return means
-
-
-def head_rows(attention: AttentionMap, heads: Sequence[Head] | None) -> list[int]:
-    """Positions of ``heads`` on the map's head axis (None: all of it)."""
-    place = {head: position for position, head in enumerate(attention.heads)}
-    missing = [str(head) for head in heads or () if head not in place]
-    if missing:
-        raise InputError(f"heads {', '.join(missing)} are not in the attention map, which has {len(place)} heads")
-    return [place[Head(*head)] for head in (attention.heads if heads is None else heads)]
 
 
 def _row(attention: AttentionMap, name: str) -> NDArray[np.float32]:

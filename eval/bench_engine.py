@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 import torch
 
+from rag.attention.decoder import Decoder
 from rag.attention.engine import AttentionEngine, AttentionRequest
 from rag.attention.template import ICR_TEMPLATE
 from rag.attention.types import AttentionSpec
@@ -122,18 +123,17 @@ def growth(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def sizes(
-    model: str,
+    model: str | Decoder,
     texts: Sequence[str],
     counts: Sequence[int],
     *,
     tokens: int = 100,
     repeats: int = 3,
     cache_bytes: int = 8 << 30,
-    device: str = "cpu",
     step: Callable[[str], None] = lambda _: None,
 ) -> list[Size]:
     """Measure every number of passages in ``counts``; ``step`` is told what comes next."""
-    block = AttentionEngine(model, cache_bytes=cache_bytes, device=device)
+    block = AttentionEngine(model, cache_bytes=cache_bytes)
     causal = AttentionEngine(block.decoder, layout="causal", template=ICR_TEMPLATE, cache_bytes=cache_bytes)
     chosen = AttentionSpec(block.default_heads("document"), calibrated=True)
     everything = AttentionSpec(calibrated=True)
@@ -159,7 +159,13 @@ def sizes(
 
 
 def batches(
-    model: str, texts: Sequence[str], counts: Sequence[int], *, documents: int = 20, tokens: int = 100, repeats: int = 3
+    model: str | Decoder,
+    texts: Sequence[str],
+    counts: Sequence[int],
+    *,
+    documents: int = 20,
+    tokens: int = 100,
+    repeats: int = 3,
 ) -> list[dict[str, float]]:
     """Warm seconds per query when 1, 4, 16 queries run in one pass: over one list, and over lists of their own."""
     engine = AttentionEngine(model, cache_bytes=8 << 30)

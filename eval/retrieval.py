@@ -77,6 +77,7 @@ def evaluate(
     output: Path | None = None,
     progress: bool = True,
     remove_self: bool = False,
+    description: Mapping[str, Any] | None = None,
 ) -> Results:
     """Run every system on every query of a collection and compare them.
 
@@ -91,6 +92,8 @@ def evaluate(
         progress: show a progress bar on standard error.
         remove_self: leave out documents that carry their query's own id, before the cut at ``k`` (systems then have to
             return one more).
+        description: what else decides the rankings (models, settings), as JSON values: ``output`` is carried on only
+            where it was made with the same.
 
     Raises:
         ConfigError: no system, an unknown baseline or measure, ``k`` below 1.
@@ -99,6 +102,7 @@ def evaluate(
     """
     chosen = _check(collection, systems, k, baseline)
     header = {"collection": collection.name, "k": k, "remove_self": remove_self, "data": _fingerprint(collection)}
+    header |= {"description": dict(description or {})}
     done = journal.load(output, header) if output else {}
     runs: dict[str, Run] = {name: {} for name in systems}
     seconds: dict[str, list[float]] = {name: [] for name in systems}

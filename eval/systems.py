@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag.errors import ConfigError, InputError
@@ -31,16 +31,20 @@ class Reranked:
     """A reranker over found lists, as a `System` that also times itself.
 
     Every list is reranked twice: the first time some documents have not been read yet (``cold``), the
-    second time all of them have (``warm``), if the engine's cache holds at least one list.
+    second time all of them have (``warm``), if the engine's cache holds at least one list. ``begin`` is
+    called before the first list: it should forget what an earlier system has read.
     """
 
     found: Found
     reranker: Reranker
+    begin: Callable[[], None] = lambda: None
     cold: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
 
     def __call__(self, query: Query) -> Sequence[ScoredDocument]:
         """The list of this query in its new order."""
+        if not self.cold:
+            self.begin()
         for seconds in (self.cold, self.warm):
             start = time.perf_counter()
             ranked = self.reranker.rerank(query, self.found(query))
@@ -83,6 +87,7 @@ def systems(
     *,
     candidates: str,
     k: int,
+    begin: Callable[[], None],
 ) -> dict[str, System]:
     """Given lists, all retrievers, and all rerankers of the ``k`` best documents of the list named ``candidates``.
 
@@ -94,5 +99,5 @@ def systems(
         raise ConfigError(f"candidates from {candidates!r}; accepted: {', '.join(names) or 'none given'}")
     made = {name: found(collection, retriever, k) for name, retriever in retrievers.items()}
     lists = {**given, **made}
-    reranked = {name: Reranked(lists[candidates], reranker) for name, reranker in rerankers.items()}
+    reranked = {name: Reranked(lists[candidates], reranker, begin) for name, reranker in rerankers.items()}
     return {**lists, **reranked}

@@ -7,16 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
-from rag.errors import ModelOutputError
+from rag.errors import ModelOutputError, shown
 from rag.results import ContextDocument, ContextSentence, DroppedDocument
-from rag.types import CompressedDocument, Document, ScoredDocument, Span
+from rag.template import around_text
+from rag.types import CORPUS_INDEX, CompressedDocument, Document, ScoredDocument, Span
 
 
 def require_finite(documents: Iterable[ScoredDocument], stage: str) -> None:
     """Raise `ModelOutputError` naming the first document whose score is NaN or infinite."""
     for item in documents:
         if not math.isfinite(item.score):
-            raise ModelOutputError(f"{stage} scored document {item.document.id!r} {item.score}, not a finite number")
+            name = shown(item.document.id)
+            raise ModelOutputError(f"{stage} scored document {name} {item.score}, not a finite number")
 
 
 def with_empty_last(ranked: Sequence[ScoredDocument], empty: Sequence[Document]) -> list[ScoredDocument]:
@@ -32,9 +34,10 @@ def is_away(kept: CompressedDocument) -> bool:
 
 
 def uncompressed(document: Document, tokens: int) -> CompressedDocument:
-    """A document kept as it is."""
-    spans = (Span(0, len(document.text)),) if document.text else ()
-    return CompressedDocument(document, spans, (), tokens, tokens)
+    """A document kept as it is; ``tokens`` are those of its text. Of a blank text there is nothing to keep."""
+    if not document.text.strip():
+        return CompressedDocument(document, (), (), tokens, 0)
+    return CompressedDocument(document, (Span(0, len(document.text)),), (), tokens, tokens)
 
 
 def scores_of(stages: Mapping[str, ScoredDocument]) -> dict[str, float]:
@@ -43,7 +46,7 @@ def scores_of(stages: Mapping[str, ScoredDocument]) -> dict[str, float]:
         name: float(value)
         for item in stages.values()
         for name, value in item.trace.items()
-        if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if name != CORPUS_INDEX and isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     }
     return noted | {stage: float(item.score) for stage, item in stages.items()}
 
@@ -80,10 +83,10 @@ def context_document(
 def assemble(documents: Iterable[ContextDocument], template: str, separator: str) -> str:
     """The text for the reader model: one block per document that holds any, in reading order.
 
-    ``template`` has the fields of `rag.config.TEMPLATE_FIELDS`, ``{number}`` counts from 1 in reading order.
+    ``template`` has the fields of `rag.template.FIELDS`, ``{number}`` counts from 1 in reading order.
     Where a field is empty, the white space it leaves at the ends of lines outside the text goes too.
     """
-    head, tail = template.split("{text}")
+    head, tail = around_text(template)
     blocks = []
     for number, document in enumerate((item for item in documents if not item.empty), start=1):
         fields = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from rag.errors import BudgetError
+from rag.errors import BudgetError, shown
 
 Unit = Literal["tokens", "characters", "ratio"]
 
@@ -18,7 +19,7 @@ class Budget:
     the source's tokens to keep (0 < ratio <= 1).
 
     Raises:
-        BudgetError: the amount is not positive, not whole (tokens, characters) or a ratio above 1.
+        BudgetError: the amount is not a number, not positive, not whole (tokens, characters) or a ratio above 1.
     """
 
     amount: float
@@ -26,15 +27,19 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.unit not in get_args(Unit):
-            raise BudgetError(f"budget unit {self.unit!r}; accepted: {', '.join(get_args(Unit))}")
-        if not 0 < self.amount < float("inf"):
-            raise BudgetError(f"budget must be a finite number above 0, given {self.amount} {self.unit}")
+            raise BudgetError(f"budget unit {shown(self.unit)}; accepted: {', '.join(get_args(Unit))}")
+        number = isinstance(self.amount, int | float) and not isinstance(self.amount, bool)
+        if not number or not 0 < self.amount < float("inf"):
+            raise BudgetError(f"budget must be a finite number above 0, given {shown(self.amount)} {self.unit}")
         if self.unit == "ratio":
             if self.amount > 1:
-                raise BudgetError(f"budget ratio must be in (0, 1], given {self.amount}")
+                raise BudgetError(f"budget ratio must be in (0, 1], given {shown(self.amount)}")
         elif self.amount != int(self.amount):
-            raise BudgetError(f"budget in {self.unit} must be a whole number, given {self.amount}")
+            raise BudgetError(f"budget in {self.unit} must be a whole number, given {shown(self.amount)}")
 
     def limit(self, total: int) -> int:
         """The bound in whole units for a source of ``total`` tokens (or characters)."""
-        return int(self.amount * total) if self.unit == "ratio" else int(self.amount)
+        if self.unit != "ratio":
+            return int(self.amount)
+        # 0.29 * 100 is a little below 29 in binary.
+        return min(total, math.floor(self.amount * total + 1e-9))

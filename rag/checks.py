@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rag.errors import InputError, LimitError, NotTextError, QueryTooLongError
+from rag.errors import InputError, LimitError, NotTextError, QueryTooLongError, shown
 from rag.types import Document, Query
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ def as_query(query: str | Query) -> Query:
         NotTextError: not a string, or not valid Unicode.
     """
     question = query if isinstance(query, Query) else Query(query)
-    for text in (question.text, *question.history):
-        require_encodable(text, "query")
+    require_encodable(question.text, "query")
+    require_encodable(question.id, "query id")
+    for number, turn in enumerate(question.history):
+        require_encodable(turn, f"turn {number} of the query history")
     return question
 
 
@@ -45,7 +47,7 @@ def whole_count(name: str, given: int | None, default: int) -> int:
     if given is None:
         return default
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, given {given!r}")
+        raise InputError(f"{name} must be a whole number of at least 1, given {shown(given)}")
     return given
 
 
@@ -63,14 +65,33 @@ def check_limits(documents: Sequence[Document], limits: LimitSettings) -> None:
         raise LimitError(
             f"corpus has {len(documents)} documents; accepted: up to {limits.documents} (limits.documents)"
         )
-    sizes = [len(document.title) + len(document.text) for document in documents]
-    for document, size in zip(documents, sizes, strict=True):
+    check_document_sizes(documents, limits)
+    total = sum(map(_characters, documents))
+    if total > limits.total_characters:
+        raise LimitError(
+            f"corpus has {total} characters; accepted: up to {limits.total_characters} (limits.total_characters)"
+        )
+
+
+def check_document_sizes(documents: Iterable[Document], limits: LimitSettings) -> None:
+    """Raise `LimitError` with both numbers for the first document that no request could hold."""
+    for document in documents:
+        size = _characters(document)
         if size > limits.document_characters:
             raise LimitError(
-                f"document {document.id!r} has {size} characters; accepted: up to {limits.document_characters} "
+                f"document {shown(document.id)} has {size} characters; accepted: up to {limits.document_characters} "
                 "(limits.document_characters)"
             )
-    if sum(sizes) > limits.total_characters:
+
+
+def check_read_tokens(tokens: int, stage: str, limits: LimitSettings) -> None:
+    """Raise `LimitError` with both numbers where a stage would read more with attention than memory is meant for."""
+    if tokens > limits.read_tokens:
         raise LimitError(
-            f"corpus has {sum(sizes)} characters; accepted: up to {limits.total_characters} (limits.total_characters)"
+            f"the documents that the {stage} reads have {tokens} tokens; accepted: up to {limits.read_tokens} "
+            "(limits.read_tokens; a smaller retrieve_k or top_n reads fewer)"
         )
+
+
+def _characters(document: Document) -> int:
+    return len(document.title) + len(document.text)

@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from string import Formatter
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import yaml
@@ -40,10 +39,10 @@ from pydantic_settings import (
 )
 
 from rag.budget import Budget, Unit
-from rag.errors import ConfigError
+from rag.errors import ConfigError, InputError, RagError, shown
+from rag.template import check_template
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
-TEMPLATE_FIELDS = ("number", "id", "title", "text", "rank", "score")
 CONFIG_VARIABLE = "RAG_CONFIG"
 
 _file: ContextVar[Path | None] = ContextVar("rag_config_file", default=None)
@@ -132,6 +131,25 @@ class BudgetSettings(_Section):
         return Budget(self.amount, self.unit)
 
 
+def read_budget(given: Any) -> Budget:
+    """The budget of one call in the forms that the settings take; ``none`` keeps everything.
+
+    Raises:
+        BudgetError: an amount that is not possible.
+        InputError: none of the accepted forms.
+    """
+    if _off(given) is None:
+        return Budget(1.0, "ratio")
+    try:
+        return BudgetSettings.model_validate(given).budget()
+    except ValidationError as error:
+        (problem, *_) = error.errors()
+        cause = problem.get("ctx", {}).get("error")
+        message = problem["msg"].removeprefix("Value error, ")
+        kind = type(cause) if isinstance(cause, RagError) else InputError
+        raise kind(f"budget: {message} (given {shown(given)})") from None
+
+
 def _parse_budget(text: str) -> dict[str, Any]:
     """Read ``"512"``, ``"512 tokens"``, ``"2000 characters"``, ``"50%"``, ``"0.5"`` or ``"0.5 ratio"``."""
     number, _, unit = text.strip().partition(" ")
@@ -153,9 +171,14 @@ _BUDGET_FORMS = "accepted forms: '512', '512 tokens', '2000 characters', '50%', 
 
 
 class LimitSettings(_Section):
-    """Upper bounds on one request; above one of them the request is refused, never cut."""
+    """Upper bounds on one request; above one of them the request is refused, never cut.
+
+    ``read_tokens`` bounds the documents that one attention stage reads: their keys and values are in memory
+    at once, about 29 KB per token with the default model in float32 (200,000 tokens: 6 GB).
+    """
 
     query_tokens: PositiveInt = 512
+    read_tokens: PositiveInt = 200_000
     documents: PositiveInt = 1000
     document_characters: PositiveInt = 1_000_000
     total_characters: PositiveInt = 8_000_000
@@ -172,16 +195,6 @@ class ServerSettings(_Section):
     @field_serializer("max_body_bytes")
     def _bytes(self, size: ByteSize) -> int:
         return int(size)
-
-
-def _check_template(template: str) -> str:
-    """Accept a template whose only replacement fields are plain `TEMPLATE_FIELDS`, ``{text}`` exactly once."""
-    used = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
-    unknown = [name for name in used if name not in TEMPLATE_FIELDS]
-    if unknown or used.count("text") != 1:
-        accepted = ", ".join(f"{{{name}}}" for name in TEMPLATE_FIELDS)
-        raise ValueError(f"a template uses {{text}} exactly once and no other fields than {accepted}")
-    return template
 
 
 def _off(value: Any) -> Any:
@@ -238,7 +251,7 @@ class Settings(BaseSettings):
     retrieve_k: PositiveInt = 20
     top_n: PositiveInt = 5
     budget: Annotated[BudgetSettings | None, BeforeValidator(_off)] = BudgetSettings(amount=512)
-    context_template: Annotated[str, AfterValidator(_check_template)] = "[{number}] {title}\n{text}"
+    context_template: Annotated[str, AfterValidator(check_template)] = "[{number}] {title}\n{text}"
     context_separator: str = "\n\n"
     limits: LimitSettings = LimitSettings()
     server: ServerSettings = ServerSettings()
@@ -296,7 +309,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     if data is None:
         return {}
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise ConfigError(f"configuration {str(path)!r} must be a mapping of names to values, got {_given(data)}")
+        raise ConfigError(f"configuration {str(path)!r} must be a mapping of names to values, got {shown(data)}")
     return data
 
 
@@ -305,8 +318,8 @@ def _problem(item: Mapping[str, Any]) -> str:
     location = tuple(str(part) for part in item["loc"])
     path = ".".join(location) or "top level"
     if item["type"] == "extra_forbidden":
-        return f"{path}: unknown key (given {_given(item['input'])}); accepted: {', '.join(_keys(location[:-1]))}"
-    return f"{path}: {item['msg'].removeprefix('Value error, ')} (given {_given(item['input'])})"
+        return f"{path}: unknown key (given {shown(item['input'])}); accepted: {', '.join(_keys(location[:-1]))}"
+    return f"{path}: {item['msg'].removeprefix('Value error, ')} (given {shown(item['input'])})"
 
 
 def _keys(location: tuple[str, ...]) -> tuple[str, ...]:
@@ -317,12 +330,6 @@ def _keys(location: tuple[str, ...]) -> tuple[str, ...]:
         options = get_args(annotation) or (annotation,)
         model = next(option for option in options if isinstance(option, type) and issubclass(option, BaseModel))
     return tuple(model.model_fields)
-
-
-def _given(value: Any) -> str:
-    """``repr`` of a value, shortened to stay readable in a message."""
-    text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."
 
 
 def _one_line(error: BaseException) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rag.checks import require_encodable
-from rag.errors import InputError, NotTextError
+from rag.errors import InputError, NotTextError, shown
 from rag.types import Document, check_unique_ids
 
 STDIN = "-"
@@ -43,14 +44,19 @@ def _as_document(entry: str | Document | Mapping[str, Any], index: int) -> Docum
     elif isinstance(entry, str):
         document = Document(str(index), entry)
     elif isinstance(entry, Mapping):
-        document = document_from_mapping(entry, default_id=str(index), where=f"document at index {index}")
+        return document_from_mapping(entry, default_id=str(index), where=f"document at index {index}")
     else:
         raise NotTextError(
             f"document at index {index} must be a string, a mapping with 'text' or a Document, "
             f"got {type(entry).__name__}"
         )
+    return _encodable(document, f"document at index {index}")
+
+
+def _encodable(document: Document, where: str) -> Document:
+    """The document, if its texts can be encoded; else a `NotTextError` that starts with ``where``."""
     for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
-        require_encodable(text, f"{name} of document at index {index}")
+        require_encodable(text, f"{where}: {name!r}")
     return document
 
 
@@ -59,7 +65,7 @@ def document_from_mapping(entry: Mapping[str, Any], default_id: str, where: str)
 
     Raises:
         InputError: both id keys are there, or the metadata is not a mapping.
-        NotTextError: id, title or text is not a string; messages start with ``where``.
+        NotTextError: id, title or text is not a string, or not valid Unicode; messages start with ``where``.
     """
     given = [key for key in _ID_KEYS if key in entry]
     if len(given) > 1:
@@ -74,12 +80,12 @@ def document_from_mapping(entry: Mapping[str, Any], default_id: str, where: str)
     fields: dict[str, Any] = {"id": identity, "title": "" if title is None else title, "text": entry.get("text")}
     for name, value in fields.items():
         if not isinstance(value, str):
-            what = f"got {type(value).__name__}" if name in entry or name == "id" else "it is missing"
+            what = f"got {type(value).__name__} ({shown(value)})" if name in entry or name == "id" else "it is missing"
             raise NotTextError(f"{where}: {name!r} must be a string, {what}")
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise InputError(f"{where}: 'metadata' must be a mapping, got {type(metadata).__name__}")
+        raise InputError(f"{where}: 'metadata' must be a mapping, got {type(metadata).__name__} ({shown(metadata)})")
     others = {key: value for key, value in entry.items() if key not in (*_ID_KEYS, "text", "title", "metadata")}
-    return Document(fields["id"], fields["text"], fields["title"], {**others, **(metadata or {})})
+    return _encodable(Document(fields["id"], fields["text"], fields["title"], {**others, **(metadata or {})}), where)
 
 
 def read_documents(paths: Iterable[str | Path]) -> list[Document]:
@@ -92,7 +98,8 @@ def read_documents(paths: Iterable[str | Path]) -> list[Document]:
 
     Raises:
         InputError: a path that does not exist or has another suffix, a folder without such files, a line
-            that is not JSON (the message names file and line), a file that is not UTF-8.
+            that is not JSON (NaN and Infinity are not; the message names file and line), a file that is not
+            UTF-8, text that is not valid Unicode.
         DuplicateIdsError: the same id twice, also by naming a file twice.
     """
     documents = [document for path in paths for document in _read(str(path))]
@@ -108,13 +115,15 @@ def _read(name: str) -> Iterator[Document]:
     if path.is_dir():
         found = [file for file in sorted(path.rglob("*")) if _readable(file, path)]
         if not found:
-            raise InputError(f"folder {name!r} holds no file of an accepted kind: {_ACCEPTED}")
+            raise InputError(f"folder {shown(name)} holds no file of an accepted kind: {_ACCEPTED}")
         for file in found:
-            yield from _READERS[file.suffix.lower()](_text(file), file.as_posix())
+            yield from _READERS[file.suffix.lower()](_text(file), _name(file))
     elif path.suffix.lower() not in _READERS:
-        raise InputError(f"cannot read {name!r}: accepted are {_ACCEPTED}, a folder of them, or - for standard input")
+        raise InputError(
+            f"cannot read {shown(name)}: accepted are {_ACCEPTED}, a folder of them, or - for standard input"
+        )
     else:
-        yield from _READERS[path.suffix.lower()](_text(path), path.as_posix())
+        yield from _READERS[path.suffix.lower()](_text(path), _name(path))
 
 
 def _readable(file: Path, root: Path) -> bool:
@@ -122,12 +131,19 @@ def _readable(file: Path, root: Path) -> bool:
     return not hidden and file.suffix.lower() in _READERS and file.is_file()
 
 
+def _name(path: Path) -> str:
+    """The id of a document that is a whole file, and where its lines are; a name that is not Unicode is refused."""
+    name = path.as_posix()
+    require_encodable(name, f"the name of the file {shown(name)}")
+    return name
+
+
 def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    return _decode(data, repr(str(path)))
+        raise InputError(f"cannot read {shown(str(path))}: {error.strerror}") from None
+    return _decode(data, shown(str(path)))
 
 
 def _decode(data: bytes, what: str) -> str:
@@ -145,12 +161,23 @@ def _json_lines(text: str, name: str) -> Iterator[Document]:
             continue
         where = f"{name}:{number}"
         try:
-            entry = json.loads(line)
+            entry = json.loads(line, parse_float=_finite, parse_constant=_finite)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: not JSON ({error}); accepted: one JSON object per line") from None
         if not isinstance(entry, dict):
             raise InputError(f"{where}: must be a JSON object with 'text', got {type(entry).__name__}")
-        yield document_from_mapping(entry, default_id=where, where=where)
+        document = document_from_mapping(entry, default_id=where, where=where)
+        if "\\u" in line:  # only an escape can hold a lone surrogate
+            require_encodable(json.dumps(document.metadata, ensure_ascii=False), f"{where}: 'metadata'")
+        yield document
+
+
+def _finite(literal: str) -> float:
+    """A number of a JSON text that is not an integer; NaN, Infinity and what is out of a float's range are not JSON."""
+    number = float(literal)
+    if not math.isfinite(number):
+        raise ValueError(f"{shown(literal)} is not a finite number")
+    return number
 
 
 def _plain(text: str, name: str) -> Iterator[Document]:

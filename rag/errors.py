@@ -9,6 +9,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 
+def shown(value: object, limit: int = 80) -> str:
+    """``repr`` of what was given, at most ``limit`` characters of it: a message never grows with the input."""
+    try:
+        text = repr(value[:limit] if isinstance(value, str | bytes) else value)
+    except ValueError:  # an int of more digits than Python writes out
+        return f"<{type(value).__name__}>"
+    # The quotes alone make the repr of a text that was cut longer than the limit.
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 class RagError(Exception):
     """Base of all errors raised on purpose by this project.
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rag.assembly import Fate, assemble, dropped, is_away
 from rag.budget import Budget
 from rag.checks import as_query, check_limits, check_query_tokens, full_text, whole_count
-from rag.config import BudgetSettings, Settings, StageSettings
+from rag.config import BudgetSettings, LimitSettings, Settings, StageSettings
 from rag.corpus import as_documents
-from rag.errors import BudgetError
-from rag.registry import Kind, build, check_options
+from rag.errors import BudgetError, shown
+from rag.registry import Kind, build, check
 from rag.resources import Resources
 from rag.results import ContextDocument, ContextResult, Usage
 from rag.types import Document, Query
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _KINDS: tuple[Kind, ...] = ("retriever", "reranker", "compressor", "ordering")
 _SHARED_PARTS = ("engine", "embedder")
+_EVERYTHING = Budget(1.0, "ratio")
 
 
 class Pipeline:
@@ -34,7 +35,8 @@ class Pipeline:
     loaded on the first `run`, or by `warm`. Safe for use by several threads.
 
     Raises:
-        ConfigError: a stage name or option that is not known, naming those that are.
+        ConfigError: a stage name or option that is not known, naming those that are, or a value that a stage
+            refuses (as far as that can be known without a model; else when the models are loaded).
     """
 
     def __init__(
@@ -58,7 +60,8 @@ class Pipeline:
 
     def warm(self) -> Pipeline:
         """Load all that a run needs, by running once on a small corpus; returns the pipeline."""
-        self.run("Is everything loaded?", ["Yes, everything is loaded."])
+        # The settings bound requests, and this is none: its size is ours.
+        self._run("Is everything loaded?", ["Yes, everything is loaded."], LimitSettings(), budget=_EVERYTHING)
         return self
 
     @property
@@ -116,27 +119,51 @@ class Pipeline:
         ``top_n`` above ``retrieve_k``                  as many candidates as ``top_n``
         ``top_n`` or ``retrieve_k`` below 1             `InputError`
         more documents or characters than ``limits``    `LimitError` with both numbers
+        more candidates' tokens than can be read        `LimitError` with both numbers
+        a budget, and no compressor                     a warning: the budget is not applied
         NaN or infinity from a model                    `ModelOutputError`
         ==============================================  ====================================================
         """
+        return self._run(
+            query,
+            corpus,
+            self.settings.limits,
+            top_n=top_n,
+            budget=budget,
+            retrieve_k=retrieve_k,
+            on_stage=on_stage,
+        )
+
+    def _run(
+        self,
+        query: str | Query,
+        corpus: Iterable[str | Document | Mapping[str, Any]],
+        limits: LimitSettings,
+        *,
+        top_n: int | None = None,
+        budget: Budget | None = None,
+        retrieve_k: int | None = None,
+        on_stage: OnStage | None = None,
+    ) -> ContextResult:
         started = time.perf_counter()
         question = as_query(query)
         documents = as_documents(corpus)
-        check_limits(documents, self.settings.limits)
+        check_limits(documents, limits)
         wanted = whole_count("top_n", top_n, self.settings.top_n)
         candidates = max(wanted, whole_count("retrieve_k", retrieve_k, self.settings.retrieve_k))
+        asked = budget is not None or "budget" in self.settings.model_fields_set
         if budget is None:
-            budget = self.settings.budget.budget() if self.settings.budget else Budget(1.0, "ratio")
+            budget = self.settings.budget.budget() if self.settings.budget else _EVERYTHING
         if not isinstance(budget, Budget):
-            raise BudgetError(f"budget must be a rag.budget.Budget, given {budget!r}")
+            raise BudgetError(f"budget must be a rag.budget.Budget, given {shown(budget)}")
         from rag.request import Request  # loads torch
 
         engine = self._resources.engine()
         query_tokens, *tokens = engine.count_tokens(
             [" ".join((*question.history, question.text)), *map(full_text, documents)]
         )
-        check_query_tokens(query_tokens, self.settings.limits)
-        request = Request(self._stages(), self._chosen, engine, question, documents, tokens, on_stage)
+        check_query_tokens(query_tokens, limits)
+        request = Request(self._stages(), self._chosen, engine, question, documents, tokens, limits, on_stage)
         ranked = request.rank(candidates)
         taken = ranked[:wanted]
         kept = request.compress(taken, budget)
@@ -145,6 +172,7 @@ class Pipeline:
         (context_tokens,) = engine.count_tokens([context])
         away = frozenset(item.document.id for item in taken if is_away(kept[item.document.id]))
         bound = str(BudgetSettings(amount=budget.amount, unit=budget.unit))
+        unused = bound if asked and self._chosen["compressor"] is None and budget != _EVERYTHING else ""
         count = request.shared.count
         return ContextResult(
             query=question.text,
@@ -161,7 +189,7 @@ class Pipeline:
             ),
             trace=tuple(request.trace),
             seconds=time.perf_counter() - started,
-            warnings=_warnings(documents, results),
+            warnings=_warnings(documents, results, unused),
             pipeline=self.describe(),
         )
 
@@ -169,7 +197,7 @@ class Pipeline:
         stage: StageSettings | None = getattr(self.settings, kind)
         if stage is None:
             return None
-        return StageSettings(name=stage.name, options=check_options(kind, stage.name, stage.options, _SHARED_PARTS))
+        return StageSettings(name=stage.name, options=check(kind, stage.name, stage.options, _SHARED_PARTS))
 
     def _stages(self) -> Stages:
         from rag.request import Stages  # loads torch
@@ -185,17 +213,18 @@ class Pipeline:
             return self._built
 
 
-def _warnings(documents: Sequence[Document], results: Sequence[ContextDocument]) -> tuple[str, ...]:
-    """What a caller should know about an answer that is not an error."""
+def _warnings(documents: Sequence[Document], results: Sequence[ContextDocument], unused: str) -> tuple[str, ...]:
+    """What a caller should know about an answer that is not an error; ``unused``: a budget that nothing applied."""
     if not documents:
         return ("the corpus is empty",)
+    unapplied = (f"no compressor: the budget of {unused} is not applied",) if unused else ()
     notes = {
         "without any text, ranked last": [document.id for document in documents if document.is_empty],
         "longer than the model's window, read in overlapping parts": [item.id for item in results if item.windowed],
     }
-    return tuple(f"{what}: {_listed(ids)}" for what, ids in notes.items() if ids)
+    return (*unapplied, *(f"{what}: {_listed(ids)}" for what, ids in notes.items() if ids))
 
 
 def _listed(ids: Sequence[str], most: int = 10) -> str:
-    names = ", ".join(repr(name) for name in ids[:most])
+    names = ", ".join(shown(name) for name in ids[:most])
     return f"{names} and {len(ids) - most} more" if len(ids) > most else names

@@ -7,6 +7,7 @@ checked against those hints, so a wrong name or type in a YAML file is refused w
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 import pydantic
 
-from rag.errors import ConfigError
+from rag.errors import ConfigError, InputError, shown
 
 Kind = Literal["retriever", "reranker", "compressor", "ordering"]
 T = TypeVar("T", bound=type)
@@ -52,7 +53,7 @@ def stage_class(kind: Kind, name: str) -> type:
     """The class registered under ``name``; an unknown name is a `ConfigError` listing the known ones."""
     known = names(kind)
     if name not in known:
-        raise ConfigError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+        raise ConfigError(f"unknown {kind} {shown(name)}; known: {', '.join(known)}")
     return _STAGES[kind][name]
 
 
@@ -78,7 +79,8 @@ def check_options(kind: Kind, name: str, options: Mapping[str, Any], resources: 
         checked = model.model_validate(dict(options))
     except pydantic.ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, item['loc']))}: {item['msg']} (given {item['input']!r})" for item in error.errors()
+            f"{'.'.join(map(str, item['loc']))}: {item['msg']} (given {shown(item['input'])})"
+            for item in error.errors()
         )
         accepted = ", ".join(model.model_fields) or "none"
         raise ConfigError(f"{kind} {name!r}: {problems}; accepted options: {accepted}") from None
@@ -90,9 +92,38 @@ def build(kind: Kind, name: str, options: Mapping[str, Any], resources: Mapping[
 
     ``resources`` maps a constructor parameter (``engine``, ``embedder``) to a function that gives the
     shared part; it is called only where the stage asks for that part, so heavy parts load on first use.
+
+    Raises:
+        ConfigError: an unknown name or option, or a value that the stage refuses.
     """
     cls = stage_class(kind, name)
     checked = check_options(kind, name, options, tuple(resources))
     wanted = inspect.signature(cls).parameters
     shared = {part: give() for part, give in resources.items() if part in wanted}
-    return cls(**shared, **checked)
+    try:
+        return cls(**shared, **checked)
+    except InputError as error:
+        raise ConfigError(f"{kind} {name!r}: {error}") from None
+
+
+class _NotLoadedError(Exception):
+    """A stage asked for something of a part that is not there yet."""
+
+
+class _NotLoaded:
+    """Stands for a shared part while a stage is only checked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise _NotLoadedError(name)
+
+
+def check(kind: Kind, name: str, options: Mapping[str, Any], resources: tuple[str, ...]) -> dict[str, Any]:
+    """`check_options`, and what the constructor checks beyond types, as far as it can be known without a model.
+
+    Raises:
+        ConfigError: see `build`.
+    """
+    checked = check_options(kind, name, options, resources)
+    with contextlib.suppress(_NotLoadedError):  # the rest depends on the model, and is checked when that is there
+        build(kind, name, options, dict.fromkeys(resources, _NotLoaded))
+    return checked

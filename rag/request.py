@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from rag.assembly import context_document, is_away, require_finite, scores_of, uncompressed, with_empty_last
 from rag.attention.shared import SharedPass
 from rag.budget import Budget
-from rag.config import StageSettings
+from rag.checks import check_read_tokens
+from rag.config import LimitSettings, StageSettings
 from rag.registry import Kind
 from rag.results import ContextDocument, StageTrace
 from rag.stages import Compressor, Ordering, Reranker, Retriever
-from rag.types import CompressedDocument, Document, Query, ScoredDocument
+from rag.types import CORPUS_INDEX, CompressedDocument, Document, Query, ScoredDocument
 
 if TYPE_CHECKING:
     from rag.attention.types import Attender, AttentionSpec
@@ -49,6 +50,7 @@ class Request:
         query: Query,
         documents: Sequence[Document],
         tokens: Sequence[int],
+        limits: LimitSettings,
         on_stage: OnStage | None,
     ) -> None:
         self._stages = stages
@@ -59,6 +61,7 @@ class Request:
         self._index = {document.id: index for index, document in enumerate(documents)}
         self._tokens = {document.id: count for document, count in zip(documents, tokens, strict=True)}
         self._scored: dict[str, dict[str, ScoredDocument]] = {document.id: {} for document in documents}
+        self._limits = limits
         self._on_stage = on_stage
         self.shared: SharedPass = SharedPass(engine, query, stages.specs())
         self.trace: list[StageTrace] = []
@@ -84,7 +87,10 @@ class Request:
     def _ranking(
         self, kind: Kind, documents: Sequence[Document], call: Callable[[], list[ScoredDocument]]
     ) -> list[ScoredDocument]:
-        ranked = self._timed(kind, documents, call, lambda given: [item.document for item in given])
+        found = self._timed(kind, documents, call, lambda given: [item.document for item in given])
+        ranked = [
+            replace(item, trace={**item.trace, CORPUS_INDEX: self._index[item.document.id]}) for item in found
+        ]
         require_finite(ranked, f"{kind} {self._chosen[kind]}")
         for item in ranked:
             self._scored[item.document.id][kind] = item
@@ -92,7 +98,10 @@ class Request:
 
     def compress(self, taken: Sequence[ScoredDocument], budget: Budget) -> dict[str, CompressedDocument]:
         """What is kept of each taken document, by id."""
-        kept = {item.document.id: uncompressed(item.document, self._tokens[item.document.id]) for item in taken}
+        sizes = self.shared.count_tokens([item.document.text for item in taken]) if taken else []
+        kept = {
+            item.document.id: uncompressed(item.document, size) for item, size in zip(taken, sizes, strict=True)
+        }
         compressor = self._stages.compressor
         given = [item for item in taken if item.document.text.strip()]
         if not given or compressor is None:
@@ -147,6 +156,8 @@ class Request:
         tokens_out: Callable[[T], int] | None = None,
     ) -> T:
         """Run one stage and note what it did; ``left`` gives the documents that came out."""
+        if getattr(getattr(self._stages, kind), "spec", None) is not None:
+            check_read_tokens(sum(self._tokens[item.id] for item in documents), kind, self._limits)
         before = self.shared.count
         started = time.perf_counter()
         answer = call()

@@ -30,7 +30,8 @@ class ContextDocument:
     last ranking stage; ``spans`` are the kept character ranges of the source text and ``text`` is made
     from them alone. ``windows`` above 1 says the document was longer than the model's window and was
     read in several overlapping parts (``windowed``): nothing of it was skipped. ``empty`` marks a
-    document without text, which is ranked last.
+    document without text, which is ranked last. ``tokens_before`` and ``tokens_after`` count the text and
+    the kept text alone, which is what a budget bounds: the title is in neither.
     """
 
     id: str
@@ -64,7 +65,10 @@ class DroppedDocument:
 
 @dataclass(frozen=True, slots=True)
 class StageTrace:
-    """What one stage did: its canonical name, candidates and tokens in and out, and its wall time."""
+    """What one stage did: its canonical name, candidates and tokens in and out, and its wall time.
+
+    Tokens are of title and text, those of a compressor of the text alone.
+    """
 
     stage: str
     name: str

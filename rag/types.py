@@ -4,34 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rag.errors import DuplicateIdsError, EmptyQueryError, NotTextError
-
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
+from rag.errors import DuplicateIdsError, EmptyQueryError, InputError, NotTextError, shown
 
 
 def require_text(value: object, what: str) -> str:
     """Return ``value`` if it is a string, else raise `NotTextError` naming ``what``."""
     if not isinstance(value, str):
-        raise NotTextError(f"{what} must be a string, got {type(value).__name__}")
+        raise NotTextError(f"{what} must be a string, got {type(value).__name__} ({shown(value)})")
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One passage of a corpus. ``id`` is unique in its corpus; ``text`` may be empty (ranked last)."""
+    """One passage of a corpus. ``id`` is unique in its corpus; ``text`` may be empty (ranked last).
+
+    ``metadata`` is copied into a plain dict of its own.
+
+    Raises:
+        NotTextError: id, text or title is not a string.
+        InputError: the metadata is not a mapping.
+    """
 
     id: str
     text: str
     title: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=lambda: _EMPTY, hash=False)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         require_text(self.id, "document id")
-        require_text(self.text, f"text of document {self.id!r}")
-        require_text(self.title, f"title of document {self.id!r}")
+        require_text(self.text, f"text of document {shown(self.id)}")
+        require_text(self.title, f"title of document {shown(self.id)}")
+        if not isinstance(self.metadata, Mapping):
+            raise InputError(
+                f"metadata of document {shown(self.id)} must be a mapping, "
+                f"got {type(self.metadata).__name__} ({shown(self.metadata)})"
+            )
+        object.__setattr__(self, "metadata", dict(self.metadata))
 
     @property
     def is_empty(self) -> bool:
@@ -41,11 +51,11 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A user's question. ``history`` holds earlier turns, oldest first.
+    """A user's question. ``history`` holds earlier turns, oldest first: a tuple, or a list that becomes one.
 
     Raises:
         EmptyQueryError: the text is empty or white space.
-        NotTextError: the text is not a string.
+        NotTextError: text or id is not a string, or the history not a tuple or list of strings.
     """
 
     text: str
@@ -54,10 +64,23 @@ class Query:
 
     def __post_init__(self) -> None:
         require_text(self.text, "query")
+        require_text(self.id, "query id")
+        if not isinstance(self.history, tuple | list):
+            raise NotTextError(
+                "query history must be a tuple or list of strings, "
+                f"got {type(self.history).__name__} ({shown(self.history)})"
+            )
+        turns = tuple(require_text(turn, f"turn {i} of the query history") for i, turn in enumerate(self.history))
+        object.__setattr__(self, "history", turns)
         if not self.text.strip():
             raise EmptyQueryError(
-                f"query is empty (given {self.text!r}): a query needs at least one character that is not white space"
+                f"query is empty (given {shown(self.text)}): a query needs at least one character "
+                "that is not white space"
             )
+
+
+CORPUS_INDEX = "index"
+"""The key of a document's position in the corpus (from 0) in the ``trace`` of a `ScoredDocument`."""
 
 
 class Span(NamedTuple):
@@ -74,7 +97,7 @@ class ScoredDocument:
     document: Document
     score: float
     rank: int
-    trace: Mapping[str, Any] = field(default_factory=lambda: _EMPTY, hash=False)
+    trace: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +114,8 @@ class ScoredSentence:
 class CompressedDocument:
     """A document and the character spans of its text that are kept (in document order).
 
-    Nothing is ever rewritten: ``text`` is made from the spans of ``document.text`` alone, with
+    ``tokens_before`` and ``tokens_after`` count the text and the kept text alone; the title is never compressed
+    and in neither. Nothing is ever rewritten: ``text`` is made from the spans of ``document.text`` alone, with
     ``ellipsis`` between spans that were not neighbours in the source.
     """
 
@@ -128,7 +152,7 @@ def check_unique_ids(documents: Iterable[Document]) -> None:
             twice[document.id] = None
         seen.add(document.id)
     if twice:
-        names = ", ".join(repr(name) for name in list(twice)[:10])
+        names = ", ".join(shown(name) for name in list(twice)[:10])
         more = f" and {len(twice) - 10} more" if len(twice) > 10 else ""
         raise DuplicateIdsError(f"document ids must be unique in a corpus; given more than once: {names}{more}")
 
@@ -141,6 +165,6 @@ def ranked(
     """Sort documents by score, best first; equal scores keep the order they came in."""
     order = sorted(range(len(documents)), key=lambda i: -scores[i])
     return [
-        ScoredDocument(documents[i], float(scores[i]), rank, traces[i] if traces else _EMPTY)
+        ScoredDocument(documents[i], float(scores[i]), rank, traces[i] if traces else {})
         for rank, i in enumerate(order, start=1)
     ]

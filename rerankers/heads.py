@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rag.attention.types import Attender, AttentionSpec, Engine, Head
 from rag.errors import InputError
 from rag.registry import register
-from rag.rerankers.listwise import by_score, readable
+from rag.rerankers.listwise import Scores, rerank_readable
 from rag.types import Query, ScoredDocument
 
 
@@ -22,19 +23,23 @@ class HeadReranker:
 
     Args:
         engine: reads attention where no shared pass is given.
-        heads: (layer, head) pairs; None for the list that ships with the model.
+        heads: (layer, head) pairs, or the file that `rag heads detect` wrote; None for the list that ships
+            with the model.
         weight: of the heads against the incoming score, 0 or more; None ranks by the heads alone.
 
     Raises:
         InputError: a negative weight.
         ConfigError: no heads are given and none ship for this model.
+        ArtefactError: a file of heads that is damaged, or was made for another model, wording, layout or task.
     """
 
-    def __init__(self, engine: Engine, *, heads: tuple[Head, ...] | None = None, weight: float | None = 0.75) -> None:
+    def __init__(
+        self, engine: Engine, *, heads: tuple[Head, ...] | Path | None = None, weight: float | None = 0.75
+    ) -> None:
         if weight is not None and not weight >= 0:
             raise InputError(f"weight of the heads must be 0 or more, or null for the heads alone; given {weight}")
         self._engine = engine
-        self._heads = engine.default_heads("document") if heads is None else heads
+        self._heads = engine.choose_heads("document", heads)
         self._weight = weight
 
     @property
@@ -46,19 +51,17 @@ class HeadReranker:
         self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
     ) -> list[ScoredDocument]:
         """See `rag.stages.Reranker`."""
+        return rerank_readable(documents, lambda given: self._scores(query, given, attender or self._engine))
+
+    def _scores(self, query: Query, given: Sequence[ScoredDocument], attender: Attender) -> Scores:
         import torch
 
         from rag.rerankers.scores import head_scores, zscore
 
-        if not readable(documents):
-            return list(documents)
-        answer = (attender or self._engine).attend(query, [item.document for item in documents], self.spec)
+        answer = attender.attend(query, [item.document for item in given], self.spec)
         heads = zscore(zscore(head_scores(answer, self._heads)).mean(0))
         scores = heads
         if self._weight is not None:
-            incoming = zscore(torch.tensor([item.score for item in documents], dtype=torch.float32))
+            incoming = zscore(torch.tensor([item.score for item in given], dtype=torch.float64))
             scores = incoming + self._weight * heads
-        # A document without text was not read: it is last whatever its incoming score is.
-        unread = torch.tensor([item.document.is_empty for item in documents])
-        scores = torch.where(unread, scores.min() - 1, scores)
-        return by_score(documents, scores.tolist(), {"heads": heads.tolist()})
+        return scores.tolist(), {"heads": heads.tolist()}

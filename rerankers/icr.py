@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rag.attention.types import Attender, AttentionSpec, Engine, Head
 from rag.registry import register
-from rag.rerankers.listwise import by_score, readable
+from rag.rerankers.listwise import Scores, rerank_readable
 from rag.types import Query, ScoredDocument
 
 
@@ -33,10 +33,11 @@ class IcrReranker:
         self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
     ) -> list[ScoredDocument]:
         """See `rag.stages.Reranker`."""
+        return rerank_readable(documents, lambda given: self._scores(query, given, attender or self._engine))
+
+    def _scores(self, query: Query, given: Sequence[ScoredDocument], attender: Attender) -> Scores:
         from rag.rerankers.scores import icr_scores
 
-        if not readable(documents):
-            return list(documents)
-        answer = (attender or self._engine).attend(query, [item.document for item in documents], self.spec)
-        scores = icr_scores(answer, self._heads)
-        return by_score(documents, scores.tolist(), {"icr": scores.tolist()})
+        answer = attender.attend(query, [item.document for item in given], self.spec)
+        scores = icr_scores(answer, self._heads).tolist()
+        return scores, {"icr": scores}

@@ -1,7 +1,7 @@
 """From attention maps to document scores: pure functions, one per published formula.
 
 Shapes: H heads, T tokens of all blocks, D documents. A document read in several windows gets the best of
-its windows' scores; a document without text has no block and gets the lowest score of all minus one.
+its windows' scores; one without text has no block and gets -inf (rerankers leave it out beforehand).
 """
 
 from __future__ import annotations
@@ -11,32 +11,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from rag.attention.reading import calibrated_attention
+
 if TYPE_CHECKING:
     from rag.attention.types import AttentionMap, Head
 
 LENGTH_POWER = 0.5
 """Between sum and mean: best of the three for the chosen heads of SmolLM2 on SciFact train (docs/heads.md)."""
-
-
-def head_rows(answer: AttentionMap, heads: Sequence[Head] | None) -> list[int]:
-    """Places of ``heads`` (all where None) on the map's head axis."""
-    if heads is None:
-        return list(range(len(answer.heads)))
-    axis = {head: place for place, head in enumerate(answer.heads)}
-    return [axis[head] for head in heads]
-
-
-def calibrated_attention(answer: AttentionMap, heads: Sequence[Head] | None = None) -> torch.Tensor:
-    """Mean attention of the query's rows minus that of the content-free query's rows, shape (H, T).
-
-    What every query gives a token (its position, its being a full stop) cancels out; what this query
-    gives it stays (Chen et al., "Attention in Large Language Models Yields Efficient Zero-Shot
-    Re-Rankers", ICLR 2025, section 3).
-    """
-    if answer.calibration is None:
-        raise ValueError("the attention map was read without calibration")
-    places = head_rows(answer, heads)
-    return (answer.rows["mean"][places] - answer.calibration["mean"][places])[:, 0]
 
 
 def drop_negative_outliers(attention: torch.Tensor) -> torch.Tensor:
@@ -48,7 +29,7 @@ def drop_negative_outliers(attention: torch.Tensor) -> torch.Tensor:
     if attention.shape[-1] < 2:
         return attention
     floor = attention.mean(-1, keepdim=True) - 2 * attention.std(-1, keepdim=True)
-    return torch.where(attention > floor, attention, 0.0)
+    return torch.where(attention >= floor, attention, 0.0)
 
 
 def document_scores(answer: AttentionMap, attention: torch.Tensor, length_power: float = 0.0) -> torch.Tensor:
@@ -61,15 +42,7 @@ def document_scores(answer: AttentionMap, attention: torch.Tensor, length_power:
         tokens = attention[..., slice(*block.tokens)]
         mass = drop_negative_outliers(tokens).sum(-1) / tokens.shape[-1] ** length_power
         scores[..., block.document] = torch.maximum(scores[..., block.document], mass)
-    return fill_unread(scores)
-
-
-def fill_unread(scores: torch.Tensor) -> torch.Tensor:
-    """Replace -inf (documents that were not read) by the row's lowest finite score minus one."""
-    unread = torch.isneginf(scores)
-    lowest = scores.masked_fill(unread, float("inf")).amin(-1, keepdim=True)
-    lowest = torch.where(torch.isinf(lowest), 1.0, lowest)
-    return torch.where(unread, lowest - 1, scores)
+    return scores
 
 
 def icr_scores(answer: AttentionMap, heads: Sequence[Head] | None = None) -> torch.Tensor:

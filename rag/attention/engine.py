@@ -11,10 +11,11 @@ from typing import Any, Literal, get_args
 import torch
 
 from rag.attention.blocks import BlockEncoder, BlockGather, BlockIds, Scratch
+from rag.attention.decoder import Decoder
 from rag.attention.disk import BlockStore, StoreIdentity, frame_digest, open_for_lookups
-from rag.attention.heads import default_heads
+from rag.attention.heads import HeadList, default_heads
 from rag.attention.memory import in_halves
-from rag.attention.passes import IMPLEMENTATION, LayerStack, ReadPass, run
+from rag.attention.passes import LayerStack, ReadPass, run
 from rag.attention.precompute import PrecomputeReport, Progress, precompute, shipped_depth
 from rag.attention.prompt import Prompter
 from rag.attention.store import BlockCache, CacheStats, Precision, StoredBlock
@@ -22,32 +23,11 @@ from rag.attention.suffix import ReadGroup, Suffix, branch
 from rag.attention.template import DEFAULT_TEMPLATE, Template
 from rag.attention.types import AttentionMap, AttentionSpec, BlockSpan, Head, Rows
 from rag.errors import ConfigError, InputError, LimitError, ModelOutputError
-from rag.models import fingerprint, resolve
-from rag.models.load import DType, load_decoder
+from rag.models.load import DType
 from rag.sentences import sentences
 from rag.types import Document, Query, Span
 
 Layout = Literal["block", "causal"]
-
-
-@dataclass(frozen=True, slots=True)
-class Decoder:
-    """A loaded model: transformers decoder and fast tokenizer, the name it goes by, its fingerprint.
-
-    The model must have been loaded with ``attn_implementation=IMPLEMENTATION``.
-    """
-
-    model: torch.nn.Module
-    tokenizer: Any
-    name: str
-    fingerprint: str
-
-    @classmethod
-    def load(cls, name: str, *, device: str = "cpu", dtype: DType = "float32") -> Decoder:
-        """Resolve and load a model by name; see `rag.models.resolve` for the names and errors."""
-        resolved = resolve(name, kind="llm")
-        model, tokenizer = load_decoder(resolved, device=device, dtype=dtype, attn_implementation=IMPLEMENTATION)
-        return cls(model, tokenizer, name, fingerprint(resolved.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +102,9 @@ class AttentionEngine:
         self.template = template
         self.window_tokens = window_tokens
         self._model = self.decoder.model
-        self._config: Any = self._model.config
-        self._check_windows()
+        if layout == "block":
+            self.decoder.require_window(window_tokens)
+            self.decoder.require_budget(cache_bytes, cache_precision, window_tokens)
         self._prompter = Prompter(self.decoder.tokenizer, template, split, window_tokens, overlap_tokens)
         self._batch_tokens = batch_tokens
         self._identity = StoreIdentity(
@@ -143,29 +124,45 @@ class AttentionEngine:
     @property
     def layers(self) -> int:
         """Decoder layers of the model."""
-        return int(self._config.num_hidden_layers)
+        return self.decoder.layers
 
     @property
     def heads_per_layer(self) -> int:
         """Query heads of each layer."""
-        return int(self._config.num_attention_heads)
+        return self.decoder.heads_per_layer
 
     def all_heads(self) -> tuple[Head, ...]:
         """Every query head of the model, layer by layer."""
-        return tuple(Head(layer, head) for layer in range(self.layers) for head in range(self.heads_per_layer))
+        return self.decoder.all_heads()
 
     def default_heads(self, task: str) -> tuple[Head, ...]:
         """The shipped heads of this model for ``task`` ("document" or "sentence"); see `rag.attention.heads`."""
-        return default_heads(self.decoder.fingerprint, self.template.digest(), task)
+        return default_heads(self.decoder.fingerprint, self.template.digest(), self.layout, task)
+
+    def choose_heads(self, task: str, given: tuple[Head, ...] | Path | None) -> tuple[Head, ...]:
+        """Heads from a stage's option: pairs as they are, those of a `HeadList` file, or the shipped ones.
+
+        Raises:
+            ArtefactError: a file that is no head list, or one for another model, wording, layout or task.
+            ConfigError: none are given and none ship.
+            InputError: a head outside the model.
+        """
+        if given is None:
+            return self.default_heads(task)
+        if isinstance(given, Path):
+            return HeadList.load(given).check(self.decoder.fingerprint, self.template.digest(), self.layout, task).heads
+        heads = tuple(Head(*head) for head in given)
+        self.decoder.require_heads(heads)
+        return heads
 
     def info(self) -> dict[str, Any]:
         """What is loaded and how it is used, as plain data."""
         return {
             "model": self.decoder.name,
             "fingerprint": self.decoder.fingerprint,
-            "architecture": self._config.model_type,
-            "layers": self.layers,
-            "heads": self.heads_per_layer,
+            "architecture": self.decoder.architecture,
+            "layers": self.decoder.layers,
+            "heads": self.decoder.heads_per_layer,
             "device": str(self._model.device),
             "dtype": str(self._model.dtype).removeprefix("torch."),
             "layout": self.layout,
@@ -201,7 +198,7 @@ class AttentionEngine:
 
         Raises:
             InputError: a head outside the model, or a request without any document text.
-            LimitError: in the causal layout, a prompt longer than the model's positions.
+            LimitError: a prompt longer than the model's positions (in the causal layout, too many documents).
             ModelOutputError: the model gave NaN or infinity.
         """
         if not requests:
@@ -212,6 +209,8 @@ class AttentionEngine:
     def _attend(self, requests: Sequence[AttentionRequest], heads: tuple[Head, ...]) -> list[AttentionMap]:
         depth = heads[-1].layer + 1
         laid = [self._lay_out(request.documents) for request in requests]
+        for request, item in zip(requests, laid, strict=True):
+            self._require_positions(request, item)
         together: dict[tuple[tuple[BlockIds, ...], tuple[Rows, ...]], list[int]] = {}
         for number, (request, item) in enumerate(zip(requests, laid, strict=True)):
             together.setdefault((item.blocks, request.spec.rows), []).append(number)
@@ -298,32 +297,11 @@ class AttentionEngine:
 
     # ---- parts -------------------------------------------------------------------------------------------------
 
-    def _check_windows(self) -> None:
-        """Refuse windows that the model's sliding-window layers could not see from the query."""
-        sliding = getattr(self._config, "sliding_window", None)
-        kinds = getattr(self._config, "layer_types", None)
-        if kinds is not None and "sliding_attention" not in kinds:
-            return
-        if sliding is not None and self.layout == "block" and self.window_tokens >= sliding:
-            raise ConfigError(
-                f"window_tokens {self.window_tokens} with {self.decoder.name!r}, whose sliding-window layers see "
-                f"{sliding} tokens back; accepted: below {sliding}, better below {sliding * 3 // 4}"
-            )
-
-    def _require_block_layout(self) -> None:
-        if self.layout != "block":
-            raise ConfigError(f"a block store with layout {self.layout!r}; accepted: the block layout")
-
     def _heads(self, requests: Sequence[AttentionRequest]) -> tuple[Head, ...]:
         wanted: set[Head] = set()
         for request in requests:
             wanted.update(self.all_heads() if request.spec.heads is None else request.spec.heads)
-        for head in wanted:
-            if not (0 <= head.layer < self.layers and 0 <= head.head < self.heads_per_layer):
-                raise InputError(
-                    f"head {head} is outside the model: accepted are layers 0 to {self.layers - 1} "
-                    f"with heads 0 to {self.heads_per_layer - 1}"
-                )
+        self.decoder.require_heads(wanted)
         if not wanted:
             raise InputError("no attention head was asked for: name at least one, or None for all")
         return tuple(sorted(wanted))
@@ -341,13 +319,19 @@ class AttentionEngine:
             raise InputError(f"none of the {len(documents)} documents has any text to attend to")
         if self.layout == "causal":
             blocks = [tuple(token for ids in blocks for token in ids)]
-            longest = int(self._config.max_position_embeddings)
-            if start + len(self._prompter.prefix) > longest:
-                raise LimitError(
-                    f"causal layout: {len(documents)} documents make a prompt of {start} tokens, the model reads "
-                    f"{longest}; give fewer documents or use the block layout"
-                )
         return _LaidOut(tuple(blocks), tuple(spans))
+
+    def _require_positions(self, request: AttentionRequest, item: _LaidOut) -> None:
+        """Refuse what would run over the positions that the model was trained on."""
+        documents = self.window_tokens if self.layout == "block" else len(item.blocks[0])
+        query = len(self._prompter.stem) + len(self._prompter.query(request.query))
+        total, most = len(self._prompter.prefix) + documents + query, self.decoder.positions
+        if total > most:
+            advice = "use smaller windows" if self.layout == "block" else "give fewer documents or use the block layout"
+            raise LimitError(
+                f"{self.layout} layout: {documents} positions of documents and {query} of the query make "
+                f"{total} with the prompt's head; {self.decoder.name!r} reads {most}: {advice}"
+            )
 
     def _suffix(self, requests: Sequence[AttentionRequest]) -> Suffix:
         branches = [self._prompter.query(request.query) for request in requests]

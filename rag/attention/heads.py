@@ -52,8 +52,8 @@ class HeadList(pydantic.BaseModel, frozen=True, extra="forbid"):
         """Write the list as JSON."""
         path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
-    def check(self, fingerprint: str, template: str) -> HeadList:
-        """Return the list if it was made for this model and wording.
+    def check(self, fingerprint: str, template: str, layout: str, task: str) -> HeadList:
+        """Return the list if it was made for this model, wording, layout and task.
 
         Raises:
             ArtefactError: it was not; says what it was made for and what is in use.
@@ -61,6 +61,8 @@ class HeadList(pydantic.BaseModel, frozen=True, extra="forbid"):
         for what, expected, found in (
             ("model", self.fingerprint, fingerprint),
             ("prompt template", self.template, template),
+            ("layout", self.layout, layout),
+            ("task", self.task, task),
         ):
             if expected != found:
                 raise ArtefactError(f"head list of {self.model!r}: expected {what} {expected}, found {found}")
@@ -75,20 +77,22 @@ def shipped() -> tuple[HeadList, ...]:
     return tuple(HeadList.model_validate_json(item.read_bytes()) for item in files)
 
 
-def default_heads(fingerprint: str, template: str, task: str) -> tuple[Head, ...]:
+def default_heads(fingerprint: str, template: str, layout: str, task: str) -> tuple[Head, ...]:
     """The shipped heads of a model for a task.
 
     Raises:
-        ConfigError: an unknown task, or no list for this model and wording.
+        ConfigError: an unknown task, or no list for this model, wording and layout.
     """
     if task not in get_args(Task):
         raise ConfigError(f"task {task!r}; accepted: {', '.join(get_args(Task))}")
     lists = shipped()
     for item in lists:
-        if (item.fingerprint, item.template, item.task) == (fingerprint, template, task):
+        if (item.fingerprint, item.template, item.layout, item.task) == (fingerprint, template, layout, task):
             return item.heads
-    known = ", ".join(sorted({f"{item.model} ({item.fingerprint})" for item in lists if item.task == task}))
+    known = ", ".join(
+        sorted({f"{item.model} ({item.fingerprint}), {item.layout} layout" for item in lists if item.task == task})
+    )
     raise ConfigError(
-        f"no {task} heads are known for model {fingerprint} with this prompt; known: {known}. "
+        f"no {task} heads are known for model {fingerprint} with this prompt in the {layout} layout; known: {known}. "
         "Find some with `rag heads detect`, or name the heads in the configuration"
     )

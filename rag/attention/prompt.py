@@ -15,10 +15,11 @@ from tokenizers import Tokenizer
 
 from rag.attention.template import Template
 from rag.attention.windows import token_windows
-from rag.errors import ModelOutputError
+from rag.errors import ConfigError, UnsupportedModelError
 from rag.types import Document, Query, Span
 
 _MARK = "\ue000"  # a private-use character: stands for the user's turn when the chat frame is read off
+_DATE = "01 Jan 2025"
 NO_OFFSET = Span(-1, -1)
 
 
@@ -29,14 +30,6 @@ class BlockTokens:
     ids: tuple[int, ...]
     offsets: tuple[Span, ...]
     window: Span
-
-
-@dataclass(frozen=True, slots=True)
-class SuffixTokens:
-    """The stem all queries share, and per query the tokens that follow it."""
-
-    stem: tuple[int, ...]
-    branches: tuple[tuple[int, ...], ...]
 
 
 class Prompter:
@@ -69,6 +62,12 @@ class Prompter:
         self._document_end = self._frame(template.document_end)
         self._stem = self._frame(template.stem)
         self._footer = self._frame(footer) if template.close_turn else ()
+        room = window_tokens // 2 - len(self._title_end) - len(self._document_end)
+        if room < 1:
+            raise ConfigError(
+                f"window_tokens {window_tokens} leaves no room for text beside the template's own; "
+                f"accepted: {window_tokens + 2 * (1 - room)} or more"
+            )
         self._content_free = (*self._text(template.query_start + template.content_free), *self._footer)
 
     def _frame(self, text: str) -> tuple[int, ...]:
@@ -142,10 +141,15 @@ def _chat_frame(tokenizer: Any) -> tuple[str, str]:
     """What the model's chat template puts before and after a user's turn, up to the assistant's first token."""
     if not getattr(tokenizer, "chat_template", None):
         return (tokenizer.bos_token or ""), "\n"
+    # Some templates print today's date: with it a prompt, and all that is cached for it, would last a day.
     text = tokenizer.apply_chat_template(
-        [{"role": "user", "content": _MARK}], tokenize=False, add_generation_prompt=True
+        [{"role": "user", "content": _MARK}],
+        tokenize=False,
+        add_generation_prompt=True,
+        date_string=_DATE,
+        strftime_now=lambda _: _DATE,
     )
     header, mark, footer = text.partition(_MARK)
     if not mark:
-        raise ModelOutputError("the model's chat template does not repeat the user's message")
+        raise UnsupportedModelError("the model's chat template does not repeat the user's message")
     return header, footer

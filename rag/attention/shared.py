@@ -14,6 +14,7 @@ from functools import reduce
 
 import torch
 
+from rag.attention.reading import head_rows
 from rag.attention.types import Attender, AttentionMap, AttentionSpec, BlockSpan, Rows
 from rag.types import Document, Query, Span
 
@@ -100,8 +101,7 @@ def select(answer: AttentionMap, documents: Sequence[Document], spec: AttentionS
     after block of the chosen documents. Nothing was read to make it, so ``encoded_tokens`` is 0.
     """
     heads = answer.heads if spec.heads is None else spec.heads
-    axis = {head: place for place, head in enumerate(answer.heads)}
-    head_places = [axis[head] for head in heads]
+    head_places = head_rows(answer, spec.heads)
     held: dict[str, list[BlockSpan]] = {document.id: [] for document in answer.documents}
     for block in answer.blocks:
         held[answer.documents[block.document].id].append(block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
@@ -10,7 +11,7 @@ import cachetools
 import torch
 
 from rag.attention.passes import LayerStack
-from rag.errors import BudgetError, ConfigError
+from rag.errors import ConfigError
 
 if TYPE_CHECKING:
     from rag.attention.disk import BlockStore
@@ -22,6 +23,13 @@ _DTYPES: dict[Precision, torch.dtype] = {
     "bfloat16": torch.bfloat16,
     "int8": torch.int8,
 }
+
+_log = logging.getLogger(__name__)
+
+
+def bytes_per_number(precision: Precision) -> int:
+    """Bytes that one number of a key or value takes in storage (int8: without its share of the scales)."""
+    return _DTYPES[precision].itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +136,7 @@ class BlockCache:
         self._hits = self._disk_hits = self._misses = 0
 
     def get(self, key: bytes, depth: int) -> StoredBlock | None:
-        """The block, if it is there with at least ``depth`` layers.
-
-        Raises:
-            BudgetError: it is on disk, and larger than the whole budget.
-        """
+        """The block, if it is there with at least ``depth`` layers."""
         with self._lock:
             block = self._lru.get(key)
             if block is not None and block.depth >= depth:
@@ -148,18 +152,19 @@ class BlockCache:
         return block
 
     def put(self, key: bytes, block: StoredBlock) -> None:
-        """Keep a block, evicting the least recently used.
-
-        Raises:
-            BudgetError: the block alone is larger than the whole budget.
+        """Keep a block, evicting the least recently used. One that alone is larger than the budget (a long
+        causal prompt) is not kept, which is logged: it will be computed again.
         """
         with self._lock:
-            if block.nbytes > self._lru.maxsize:
-                raise BudgetError(
-                    f"cache budget of {int(self._lru.maxsize)} bytes is smaller than one block: "
-                    f"{block.tokens} tokens x {block.depth} layers need {block.nbytes} bytes"
-                )
-            self._lru[key] = block
+            if block.nbytes <= self._lru.maxsize:
+                self._lru[key] = block
+                return
+        _log.warning(
+            "a block of %d tokens takes %d bytes and is not kept: the cache's budget is %d bytes",
+            block.tokens,
+            block.nbytes,
+            self._lru.maxsize,
+        )
 
     def clear(self) -> None:
         """Forget all blocks in memory; counters stay, and so does the disk tier."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from rag.types import Document, Query, Span
@@ -115,4 +116,8 @@ class Engine(Attender, Protocol):
 
     def default_heads(self, task: str) -> tuple[Head, ...]:
         """The heads that ship for the loaded model and ``task`` ("document" or "sentence")."""
+        ...
+
+    def choose_heads(self, task: str, given: tuple[Head, ...] | Path | None) -> tuple[Head, ...]:
+        """Heads as a stage's option gives them: pairs, the file of a head list, or None for `default_heads`."""
         ...

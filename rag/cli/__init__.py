@@ -1,4 +1,4 @@
-"""The command ``rag``: context, serve, demo, models, config."""
+"""The command ``rag``: context, serve, demo, index, heads, eval, bench, models, config."""
 
 from rag.cli.app import main
 

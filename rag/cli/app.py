@@ -17,7 +17,7 @@ from rag.cli.heads import heads_app
 from rag.cli.index import index
 from rag.cli.models import models_app
 from rag.cli.serve import serve
-from rag.errors import InputError, RagError
+from rag.errors import InputError, RagError, shown
 
 EXIT_INPUT, EXIT_FAILURE, EXIT_INTERRUPT = 2, 1, 130
 
@@ -63,3 +63,9 @@ def main() -> None:
         # The reader of our output has gone (`rag ... | head`); nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILURE)
+    except OSError as error:
+        # With a name it is a file that the command line gave; without one it is the machine (a full disk).
+        status, code = (EXIT_INPUT, InputError.code) if error.filename else (EXIT_FAILURE, RagError.code)
+        where = f"{shown(str(error.filename))}: " if error.filename else ""
+        sys.stderr.write(f"error[{code}]: {where}{error.strerror or error}\n")
+        sys.exit(status)

@@ -32,6 +32,7 @@ def engine(
     from rich.console import Console
     from rich.table import Table
 
+    from rag.attention.decoder import Decoder
     from rag.eval import bench_engine as bench
     from rag.eval.demo_texts import demo_texts
 
@@ -39,18 +40,18 @@ def engine(
     texts = demo_texts()
     numbers = _numbers(counts)
     with notes.status("loading") as status:
+        decoder = Decoder.load(model, device=device)
         measured = bench.sizes(
-            model,
+            decoder,
             texts,
             numbers,
             tokens=tokens,
             repeats=repeats,
-            device=device,
             step=(lambda line: status.update(line)) if progress else (lambda _: None),
         )
         rows = [size.row() for size in measured]
         status.update("batches")
-        batches = bench.batches(model, texts, _numbers(batch), repeats=repeats) if batch else []
+        batches = bench.batches(decoder, texts, _numbers(batch), repeats=repeats) if batch else []
     large = [row for row in rows if row["passages"] >= 25]
     growth = {
         name: bench.growth([row["passages"] for row in large], [row[name] for row in large])

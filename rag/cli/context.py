@@ -11,6 +11,7 @@ import typer
 from rag.cli.options import Config, Device, Model, load_settings
 
 if TYPE_CHECKING:
+    from rag.budget import Budget
     from rag.config import Settings
     from rag.results import ContextResult
     from rag.types import Document
@@ -41,9 +42,6 @@ def context(
     """Rank, compress and order documents for a question."""
     settings = load_settings(
         config,
-        top_n=top_n,
-        retrieve_k=retrieve_k,
-        budget=budget,
         retriever=retriever,
         reranker=reranker,
         compressor=compressor,
@@ -51,10 +49,12 @@ def context(
         model=model,
         device=device,
     )
+    from rag.config import read_budget
     from rag.corpus import read_documents
 
+    bound = None if budget is None else read_budget(budget)
     documents = read_documents(files)
-    result = _run(settings, query, documents)
+    result = _run(settings, query, documents, top_n=top_n, retrieve_k=retrieve_k, budget=bound)
     if as_json:
         typer.echo(json.dumps(asdict(result), ensure_ascii=False, allow_nan=False, indent=2))
         return
@@ -63,7 +63,15 @@ def context(
     render(result, documents)
 
 
-def _run(settings: Settings, query: str, documents: list[Document]) -> ContextResult:
+def _run(
+    settings: Settings,
+    query: str,
+    documents: list[Document],
+    *,
+    top_n: int | None,
+    retrieve_k: int | None,
+    budget: Budget | None,
+) -> ContextResult:
     """Run the pipeline, saying on stderr what it is at (only where that is a terminal)."""
     from rich.console import Console
 
@@ -71,5 +79,10 @@ def _run(settings: Settings, query: str, documents: list[Document]) -> ContextRe
 
     with Console(stderr=True).status("loading models") as status:
         return Pipeline(settings).run(
-            query, documents, on_stage=lambda trace: status.update(f"{trace.stage} took {trace.seconds:.2f} s")
+            query,
+            documents,
+            top_n=top_n,
+            retrieve_k=retrieve_k,
+            budget=budget,
+            on_stage=lambda trace: status.update(f"{trace.stage} took {trace.seconds:.2f} s"),
         )

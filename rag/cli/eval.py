@@ -51,7 +51,7 @@ def retrieval(
     from rag.eval.retrieval import evaluate
     from rag.eval.runs import read_run
     from rag.eval.systems import Reranked, from_run, systems
-    from rag.resources import Resources
+    from rag.resources import Resources, load_engine
 
     source = load_beir(collection, split, qrels=qrels)
     for warning in source.warnings:
@@ -59,27 +59,46 @@ def retrieval(
     if limit is not None:
         kept = source.queries[:limit]
         source = replace(source, queries=kept, qrels={query.id: source.qrels[query.id] for query in kept})
-    resources = Resources(Settings.load(config))
-    parts = {"engine": resources.engine, "embedder": resources.embedder}
-    names = list(dict.fromkeys([*(system or DEFAULT_SYSTEMS), baseline, candidates]))
     known = registry.names("retriever")
     given = {name: from_run(source, read_run(path), k) for name, path in map(_named_file, run or [])}
-    names = [name for name in names if name not in given]
-    retrievers = {name: registry.build("retriever", name, {}, parts) for name in names if name in known}
-    rerankers = {name: registry.build("reranker", name, {}, parts) for name in names if name not in known}
-    chosen = systems(source, given, retrievers, rerankers, candidates=candidates, k=k)
-    results = evaluate(source, chosen, k, measures.split(","), baseline=baseline, output=journal, progress=progress)
+    named = dict.fromkeys([*(system or DEFAULT_SYSTEMS), baseline, candidates])
+    names = [name for name in named if name not in given]
+    settings = Settings.load(config)
+    engine = load_engine(settings) if any(name not in known for name in names) else None
+    resources = Resources(settings, engine)
+    parts = {"engine": resources.engine, "embedder": resources.embedder}
+    chosen = systems(
+        source,
+        given,
+        {name: registry.build("retriever", name, {}, parts) for name in names if name in known},
+        {name: registry.build("reranker", name, {}, parts) for name in names if name not in known},
+        candidates=candidates,
+        k=k,
+        begin=engine.clear_cache if engine else lambda: None,
+    )
+    description = {"candidates": candidates, "runs": sorted(given), "engine": engine.info() if engine else None}
+    results = evaluate(
+        source,
+        chosen,
+        k,
+        [name.strip() for name in measures.split(",")],
+        baseline=baseline,
+        output=journal,
+        progress=progress,
+        description=description,
+    )
     timings = {name: item.timings() for name, item in chosen.items() if isinstance(item, Reranked)}
     _show(results, timings, len(source.queries))
     if json_file:
+        # A list that was made beforehand takes no time to look up, and rerankers time themselves.
+        timed = {"p50 s", "p95 s"}
         record: dict[str, Any] = {
             "collection": source.name,
             "qrels": qrels or split,
             "queries": len(source.queries),
             "k": k,
-            "candidates": candidates,
-            "engine": resources.engine().info() if rerankers else None,  # type: ignore[attr-defined]
-            "systems": results.table(),
+            **description,
+            "systems": [{name: value for name, value in row.items() if name not in timed} for row in results.table()],
             "seconds": {name: {kind: asdict(item) for kind, item in of.items()} for name, of in timings.items()},
         }
         json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

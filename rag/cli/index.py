@@ -52,9 +52,12 @@ def index(
     folder = blocks or settings.engine.store
     if folder is None:
         raise InputError("no block store given; accepted: --blocks FOLDER, or the setting engine.store")
+    from rag.checks import check_document_sizes
     from rag.corpus import read_documents
 
     documents = read_documents(files)
+    # The number of documents is no limit here: an index may serve many requests, each with some of them.
+    check_document_sizes(documents, settings.limits)
     try:
         report = _precompute(settings, documents, folder, depth, rebuild, progress)
     except KeyboardInterrupt:

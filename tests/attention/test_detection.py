@@ -3,10 +3,15 @@ from __future__ import annotations
 import ir_measures
 import numpy as np
 import pytest
+import tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
+from rag.attention.decoder import Decoder
 from rag.attention.detection import LabelledList, detect, ndcg
+from rag.attention.engine import AttentionEngine
+from rag.attention.types import Head
 from rag.errors import InputError
 from rag.types import Document, Query
 
@@ -31,10 +36,35 @@ def test_a_list_without_anything_relevant_names_its_query():
         LabelledList(Query("x", "q7"), (Document("a", "t"),), (0,))
 
 
-def test_no_lists_is_an_error():
-    class Nothing:
-        def all_heads(self):
-            return ()
+@pytest.fixture(scope="module")
+def engine(smollm2) -> AttentionEngine:
+    decoder = Decoder(tiny.decoder("llama"), AutoTokenizer.from_pretrained(smollm2.path), "tiny", "")
+    return AttentionEngine(decoder, split=tiny.split_words, window_tokens=96, overlap_tokens=8)
 
+
+def test_the_head_that_ranks_best_comes_first_with_its_mean(engine):
+    documents = tuple(Document(str(i), f"Ship {i} lies in the harbour.") for i in range(4))
+    lists = [
+        LabelledList(Query(f"ship {gold}", str(gold)), documents, tuple(int(i == gold) for i in range(4)))
+        for gold in (1, 2)
+    ]
+
+    def scorer(answer, item):
+        """Head (1, 2) is always right, head (0, 3) for the first query only, the others never."""
+        gold = item.gains.index(1)
+        scores = np.tile(-np.array(item.gains, dtype=float), (len(answer.heads), 1))
+        scores[answer.heads.index(Head(1, 2)), gold] = 1.0
+        if gold == 1:
+            scores[answer.heads.index(Head(0, 3)), gold] = 1.0
+        return scores
+
+    found = detect(engine, lists, scorer, layers=2)
+    worst = 1 / np.log2(5)
+    assert list(found.items())[:2] == [(Head(1, 2), 1.0), (Head(0, 3), pytest.approx((1 + worst) / 2))]
+    assert {head.layer for head in found} == {0, 1}
+    assert min(found.values()) == pytest.approx(worst)
+
+
+def test_no_lists_is_an_error(engine):
     with pytest.raises(InputError, match="none were given"):
-        detect(Nothing(), [], lambda _answer, _item: np.zeros((0, 1)))  # type: ignore[arg-type]
+        detect(engine, [], lambda _answer, _item: np.zeros((0, 1)))

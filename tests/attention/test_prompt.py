@@ -10,6 +10,7 @@ from transformers import AutoTokenizer
 
 from rag.attention.prompt import NO_OFFSET, Prompter
 from rag.attention.template import DEFAULT_TEMPLATE, ICR_TEMPLATE
+from rag.errors import ConfigError
 from rag.sentences import sentences
 from rag.types import Document, Query
 
@@ -100,3 +101,20 @@ def test_one_prompter_serves_many_threads(prompter):
     for thread in threads:
         thread.join()
     assert [got[i] for i in range(32)] == expected
+
+
+def test_a_chat_template_that_prints_the_date_gives_the_same_prompt_every_day(tokenizer):
+    import copy
+
+    dated = copy.deepcopy(tokenizer)
+    dated.chat_template = (
+        "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+        "Today is {{ date_string }} ({{ strftime_now('%Y') }}).\n{{ messages[0]['content'] }}\nAnswer:"
+    )
+    prompt = dated.decode(Prompter(dated, DEFAULT_TEMPLATE, sentences, 64, 8).prefix)
+    assert prompt.startswith("Today is 01 Jan 2025 (01 Jan 2025).\nHere are")
+
+
+def test_windows_too_small_for_any_text_are_refused(tokenizer):
+    with pytest.raises(ConfigError, match=r"window_tokens 3 leaves no room.*accepted: \d+ or more"):
+        Prompter(tokenizer, DEFAULT_TEMPLATE, sentences, 3, 0)

@@ -10,7 +10,8 @@ import torch
 from transformers import AutoTokenizer
 
 from rag.attention import blocks
-from rag.attention.engine import AttentionEngine, AttentionRequest, Decoder
+from rag.attention.decoder import Decoder
+from rag.attention.engine import AttentionEngine, AttentionRequest
 from rag.attention.types import AttentionSpec, Head
 from rag.types import Document, Query
 

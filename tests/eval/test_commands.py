@@ -93,7 +93,7 @@ def test_heads_are_found_and_written_with_what_they_belong_to(collection, tmp_pa
     assert all(head.layer < 9 for head in found.heads)
     assert list(found.scores) == sorted(found.scores, reverse=True)
     with pytest.raises(ArtefactError, match=r"expected model .*, found 0000"):
-        found.check("0000", found.template)
+        found.check("0000", found.template, "block", "document")
     assert "smollm2-135m" in run("heads", "list").output
 
 

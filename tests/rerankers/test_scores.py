@@ -7,9 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag.attention.reading import calibrated_attention
 from rag.attention.types import AttentionMap, BlockSpan, Head
+from rag.errors import InputError
 from rag.rerankers.scores import (
-    calibrated_attention,
     document_scores,
     drop_negative_outliers,
     head_scores,
@@ -51,7 +52,7 @@ def test_calibration_is_subtracted_per_token_and_heads_are_summed():
 
 def test_reading_without_calibration_is_refused():
     answer = make_map([[0.5], [0.3]], None, [(0, (0, 1))], 1)
-    with pytest.raises(ValueError, match="calibration"):
+    with pytest.raises(InputError, match="calibrated=True"):
         calibrated_attention(answer)
 
 
@@ -68,10 +69,15 @@ def test_a_document_of_one_token_keeps_its_score():
     assert float(drop_negative_outliers(torch.tensor([0.7]))) == pytest.approx(0.7)
 
 
-def test_the_best_window_counts_and_a_document_without_block_comes_below_all_others():
+def test_the_best_window_counts_and_what_was_not_read_has_no_score():
     answer = make_map([[0.1, 0.4, 0.2], [0.0, 0.0, 0.0]], [[0.0] * 3] * 2, [(0, (0, 1)), (0, (1, 2)), (1, (2, 3))], 3)
-    scores = icr_scores(answer)
-    torch.testing.assert_close(scores, torch.tensor([0.4, 0.2, -0.8]), atol=1e-6, rtol=0)
+    torch.testing.assert_close(icr_scores(answer), torch.tensor([0.4, 0.2, float("-inf")]), atol=1e-6, rtol=0)
+
+
+def test_a_head_that_was_not_read_is_named():
+    answer = make_map([[0.5], [0.3]], [[0.0], [0.0]], [(0, (0, 1))], 1)
+    with pytest.raises(InputError, match=r"9-9 are not in the attention map, which has 2 heads"):
+        icr_scores(answer, (HEADS[0], Head(9, 9)))
 
 
 def test_head_scores_are_the_icr_scores_of_each_head_alone():
