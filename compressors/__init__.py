@@ -1,7 +1,7 @@
 """Compressors: choose the sentences that a reader model gets to see, under a budget.
 
 Importing this package registers ``attention``, ``sentinel-raw``, ``bm25``, ``dense``, ``first``, ``random`` and
-``none``; their libraries and models load on first use.
+``whole``; their libraries and models load on first use.
 """
 
 from rag.compressors.attention import AttentionCompressor, SentinelRawCompressor
@@ -10,8 +10,8 @@ from rag.compressors.baselines import (
     BM25Compressor,
     DenseCompressor,
     FirstCompressor,
-    NoCompressor,
     RandomCompressor,
+    WholeCompressor,
 )
 from rag.sentences import sentences
 
@@ -20,9 +20,9 @@ __all__ = [
     "BM25Compressor",
     "DenseCompressor",
     "FirstCompressor",
-    "NoCompressor",
     "RandomCompressor",
     "SentenceCompressor",
     "SentinelRawCompressor",
+    "WholeCompressor",
     "sentences",
 ]

@@ -101,7 +101,7 @@ class SentenceCompressor(ABC):
 
         Raises:
             BudgetError: one sentence must be kept and the budget is below the shortest.
-            ModelOutputError: a score is NaN.
+            ModelOutputError: a score is NaN or ``+inf``.
         """
         counter = attender or self.engine
         sources = [item.document for item in documents]
@@ -112,10 +112,12 @@ class SentenceCompressor(ABC):
             for document in sources
         ]
         scores = self.score(query, sources, spans, attender) if any(spans) else [np.zeros(0) for _ in sources]
+        flat = np.concatenate([np.zeros(0), *scores])
+        wrong = np.count_nonzero(~np.isfinite(flat) & ~np.isneginf(flat))
+        if wrong:
+            raise ModelOutputError(f"{type(self).__name__}: {wrong} sentence scores are not finite numbers")
         scores = _with_floor(scores)
         flat = np.concatenate([np.zeros(0), *scores])
-        if np.isnan(flat).any():
-            raise ModelOutputError(f"{type(self).__name__}: {int(np.isnan(flat).sum())} sentence scores are NaN")
         in_characters = budget.unit == "characters"
         passages = Passages(
             tuple(document.text for document in sources),
@@ -126,11 +128,12 @@ class SentenceCompressor(ABC):
         owner = np.repeat(np.arange(len(spans)), [len(of) for of in spans])
         kept = keep(
             passages,
-            strengths(flat, self.document_weight, owner, self.threshold),
+            strengths(flat, self.document_weight, owner),
             budget.limit(passages.measure(range(len(flat)))),
             "characters" if in_characters else "tokens",
             objective=self.objective,
             min_keep=self.min_keep,
+            excluded=None if self.threshold is None else flat < self.threshold,
         )
         return _results(sources, passages, scores, kept, counter)
 

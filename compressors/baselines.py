@@ -1,35 +1,21 @@
 """Baselines that look at the words alone, or not at the query at all: what attention must beat."""
 
 import random
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rag.attention.types import Attender
 from rag.budget import Budget
 from rag.compressors.base import SentenceCompressor, TokenCounter
 from rag.compressors.budgeting import Floats, Objective
+from rag.embedding import TextEmbedder
 from rag.errors import BudgetError, ConfigError
 from rag.registry import register
 from rag.types import CompressedDocument, Document, Query, ScoredDocument, ScoredSentence, Span
-
-# A word, or one character of a script that is written without spaces.
-_TERM = re.compile(
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0eff]|[^\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+"
-)
-
-
-class Encoder(Protocol):
-    """What the dense baseline needs of an embedding model."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One L2-normalised row per text: (n, dimension)."""
-        ...
+from rag.words import Tokeniser, snowball_language
 
 
 @register("compressor", "first")
@@ -83,23 +69,26 @@ class BM25Compressor(SentenceCompressor):
     def score(
         self, query: Query, documents: Sequence[Document], spans: Sequence[Sequence[Span]], attender: Attender | None
     ) -> list[Floats]:
-        """BM25 of the query and each sentence; 0 where they share no term."""
+        """BM25 of the query and each sentence; 0 where they share no term, or where one of them has none."""
         del attender
         import bm25s
 
-        pieces = _pieces(documents, spans)
-        terms = _terms([query.text, *pieces], self.language)
-        if not any(terms[1:]):
-            return _per_document(np.zeros(len(pieces)), spans)
+        stemmed = snowball_language(self.language)
+        # Stop words stay: among the few sentences of one request they are rarely frequent enough to mislead.
+        tokenise = Tokeniser(stemmed or "english", stem=stemmed is not None, stopwords=False, min_length=1)
+        wanted, *terms = map(tokenise, [query.text, *_pieces(documents, spans)])
+        # bm25s fails on a query, and on a corpus, without any term.
+        if not wanted or not any(terms):
+            return _per_document(np.zeros(len(terms)), spans)
         index = bm25s.BM25(method="lucene", k1=self.k1, b=self.b)
-        index.index(terms[1:], show_progress=False)
-        return _per_document(np.asarray(index.get_scores(terms[0]), dtype=np.float64), spans)
+        index.index(terms, show_progress=False)
+        return _per_document(np.asarray(index.get_scores(wanted), dtype=np.float64), spans)
 
 
 @register("compressor", "dense")
 @dataclass(frozen=True, eq=False)
 class DenseCompressor(SentenceCompressor):
-    """Sentences by the cosine of their embedding and the query's.
+    """Sentences by the cosine of their embedding and the query's; of a long sentence, its best window counts.
 
     Args:
         embedder: the embedding model.
@@ -107,20 +96,23 @@ class DenseCompressor(SentenceCompressor):
     The other options are those of `SentenceCompressor`.
     """
 
-    embedder: Encoder = field(repr=False)
+    embedder: TextEmbedder = field(repr=False)
 
     def score(
         self, query: Query, documents: Sequence[Document], spans: Sequence[Sequence[Span]], attender: Attender | None
     ) -> list[Floats]:
-        """Cosine similarity."""
+        """Cosine similarity, the greatest over a sentence's windows."""
         del attender
-        rows = self.embedder.encode([query.text, *_pieces(documents, spans)])
-        return _per_document((rows[1:] @ rows[0]).astype(np.float64), spans)
+        wanted = self.embedder.encode([query.text])[0]
+        windows, owners = self.embedder.encode_windows(_pieces(documents, spans))
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        best = np.maximum.reduceat((windows @ wanted).astype(np.float64), starts)
+        return _per_document(best, spans)
 
 
-@register("compressor", "none")
+@register("compressor", "whole")
 @dataclass(frozen=True, eq=False)
-class NoCompressor:
+class WholeCompressor:
     """Keeps documents whole: each in rank order that still fits in the budget, the others not at all.
 
     Args:
@@ -185,16 +177,3 @@ def _pieces(documents: Sequence[Document], spans: Sequence[Sequence[Span]]) -> l
 def _per_document(scores: Floats, spans: Sequence[Sequence[Span]]) -> list[Floats]:
     """Scores of all sentences, split by document."""
     return np.split(scores, np.cumsum([len(of) for of in spans])[:-1])
-
-
-def _terms(texts: Sequence[str], language: str) -> list[list[str]]:
-    """Stemmed, case-folded words of each text."""
-    import Stemmer
-
-    words = [_TERM.findall(unicodedata.normalize("NFKC", text).casefold()) for text in texts]
-    code = language.replace("_", "-").split("-")[0].lower()
-    try:
-        stemmer: Any = Stemmer.Stemmer(code)
-    except KeyError:
-        return words
-    return [stemmer.stemWords(of) for of in words]

@@ -78,10 +78,8 @@ class Passages:
         return sum(self.size(joined)) if joined else 0
 
 
-def strengths(
-    scores: Floats, weight: float = 0.0, documents: Ints | None = None, threshold: float | None = None
-) -> Floats:
-    """Scores brought to (0, 1], ``-inf`` for what may not be kept: not finite, or below ``threshold``.
+def strengths(scores: Floats, weight: float = 0.0, documents: Ints | None = None) -> Floats:
+    """Scores brought to (0, 1], ``-inf`` for what may not be kept: what is not finite.
 
     The least finite score goes to 0.001, the greatest to 1.001. A ``weight`` above 0 mixes in the rank of
     the sentence's document (``documents``: 0 for the first), which falls from 1 for the first document
@@ -96,13 +94,18 @@ def strengths(
     if weight and documents is not None:
         mixed = (1 - weight) * mixed + weight * (1 - documents / (documents.max() + 1))
     mixed[usable] += _FLOOR
-    if threshold is not None:
-        mixed[scores < threshold] = -np.inf
     return mixed
 
 
 def keep(
-    passages: Passages, strength: Floats, limit: int, unit: str, *, objective: Objective = "mass", min_keep: int = 1
+    passages: Passages,
+    strength: Floats,
+    limit: int,
+    unit: str,
+    *,
+    objective: Objective = "mass",
+    min_keep: int = 1,
+    excluded: NDArray[np.bool_] | None = None,
 ) -> tuple[int, ...]:
     """The sentences to keep: as much ``objective`` as fits, never more than ``limit`` in joined text.
 
@@ -112,7 +115,8 @@ def keep(
         limit: the most that the kept text may measure, joined as it will be read.
         unit: what ``limit`` counts, for messages.
         objective: see `Objective`.
-        min_keep: 1 keeps at least one sentence, also where none may be kept by its strength; 0 may keep none.
+        min_keep: 1 keeps at least one sentence, the strongest that fits, also where all are excluded; 0 may keep none.
+        excluded: which sentences (n,) are not kept for any other reason; None for none.
 
     Returns:
         Sentence numbers, ascending.
@@ -125,6 +129,9 @@ def keep(
         raise ConfigError(f"objective {objective!r}; accepted: {', '.join(get_args(Objective))}")
     if not len(strength):
         return ()
+    strongest = strength
+    if excluded is not None:
+        strength = np.where(excluded, -np.inf, strength)
     wanted = tuple(np.flatnonzero(np.isfinite(strength)).tolist())
     if wanted and passages.measure(wanted) <= limit:
         return wanted
@@ -146,7 +153,7 @@ def keep(
         allowed = max(0, allowed - excess)
     while kept and passages.measure(kept) > limit:
         kept = tuple(item for item in kept if item != min(kept, key=lambda item: strength[item]))
-    return kept or ((_single(costs[:, 0], strength, limit),) if min_keep else ())
+    return kept or ((_single(costs[:, 0], strongest, limit),) if min_keep else ())
 
 
 def _best(costs: Ints, opens: NDArray[np.bool_], strength: Floats, limit: int, objective: Objective) -> tuple[int, ...]:

@@ -24,12 +24,13 @@ def as_documents(corpus: Iterable[str | Document | Mapping[str, Any]]) -> list[D
     keys are kept in the metadata.
 
     Raises:
+        InputError: the corpus is not a list, or an entry has no text.
         NotTextError: an entry, or one of its texts, is not a string (the message names the index), or
             holds characters that cannot be encoded.
         DuplicateIdsError: two entries have the same id.
     """
     if isinstance(corpus, str | bytes | Mapping) or not isinstance(corpus, Iterable):
-        raise NotTextError(
+        raise InputError(
             f"corpus must be a list of strings, mappings or Documents, got {type(corpus).__name__}"
             + (" (put a single text in a list)" if isinstance(corpus, str) else "")
         )
@@ -64,9 +65,11 @@ def document_from_mapping(entry: Mapping[str, Any], default_id: str, where: str)
     """Read one ``{"text", "id"|"_id"?, "title"?, "metadata"?}``; a whole number is accepted as an id.
 
     Raises:
-        InputError: both id keys are there, or the metadata is not a mapping.
+        InputError: there is no text, both id keys are there, or the metadata is not a mapping.
         NotTextError: id, title or text is not a string, or not valid Unicode; messages start with ``where``.
     """
+    if "text" not in entry:
+        raise InputError(f"{where}: 'text' is missing; accepted: a string, which may be empty")
     given = [key for key in _ID_KEYS if key in entry]
     if len(given) > 1:
         raise InputError(f"{where}: holds both 'id' and '_id'; accepted: one of them")
@@ -77,11 +80,10 @@ def document_from_mapping(entry: Mapping[str, Any], default_id: str, where: str)
         identity = str(identity)
     title = entry.get("title")
     metadata = entry.get("metadata")
-    fields: dict[str, Any] = {"id": identity, "title": "" if title is None else title, "text": entry.get("text")}
+    fields: dict[str, Any] = {"id": identity, "title": "" if title is None else title, "text": entry["text"]}
     for name, value in fields.items():
         if not isinstance(value, str):
-            what = f"got {type(value).__name__} ({shown(value)})" if name in entry or name == "id" else "it is missing"
-            raise NotTextError(f"{where}: {name!r} must be a string, {what}")
+            raise NotTextError(f"{where}: {name!r} must be a string, got {type(value).__name__} ({shown(value)})")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise InputError(f"{where}: 'metadata' must be a mapping, got {type(metadata).__name__} ({shown(metadata)})")
     others = {key: value for key, value in entry.items() if key not in (*_ID_KEYS, "text", "title", "metadata")}

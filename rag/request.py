@@ -88,9 +88,7 @@ class Request:
         self, kind: Kind, documents: Sequence[Document], call: Callable[[], list[ScoredDocument]]
     ) -> list[ScoredDocument]:
         found = self._timed(kind, documents, call, lambda given: [item.document for item in given])
-        ranked = [
-            replace(item, trace={**item.trace, CORPUS_INDEX: self._index[item.document.id]}) for item in found
-        ]
+        ranked = [replace(item, trace={**item.trace, CORPUS_INDEX: self._index[item.document.id]}) for item in found]
         require_finite(ranked, f"{kind} {self._chosen[kind]}")
         for item in ranked:
             self._scored[item.document.id][kind] = item
@@ -99,9 +97,7 @@ class Request:
     def compress(self, taken: Sequence[ScoredDocument], budget: Budget) -> dict[str, CompressedDocument]:
         """What is kept of each taken document, by id."""
         sizes = self.shared.count_tokens([item.document.text for item in taken]) if taken else []
-        kept = {
-            item.document.id: uncompressed(item.document, size) for item, size in zip(taken, sizes, strict=True)
-        }
+        kept = {item.document.id: uncompressed(item.document, size) for item, size in zip(taken, sizes, strict=True)}
         compressor = self._stages.compressor
         given = [item for item in taken if item.document.text.strip()]
         if not given or compressor is None:

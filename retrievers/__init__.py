@@ -4,7 +4,7 @@ Importing this package registers ``bm25``, ``rank-bm25``, ``dense`` and ``fused`
 """
 
 from rag.retrievers.bm25 import BM25, RankBM25
-from rag.retrievers.dense import Dense, TextEmbedder
+from rag.retrievers.dense import Dense
 from rag.retrievers.fused import Fused
 
-__all__ = ["BM25", "Dense", "Fused", "RankBM25", "TextEmbedder"]
+__all__ = ["BM25", "Dense", "Fused", "RankBM25"]

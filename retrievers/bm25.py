@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rag.checks import full_text
 from rag.errors import ConfigError
 from rag.registry import register
-from rag.retrievers.corpus import CorpusRetriever, Hit, full_text
+from rag.retrievers.corpus import CorpusRetriever, Hit
 from rag.retrievers.selection import top_k
-from rag.retrievers.tokeniser import Tokeniser
 from rag.types import Document, Query
+from rag.words import Tokeniser
 
 
 class LexicalRetriever(CorpusRetriever):

@@ -82,8 +82,3 @@ class CorpusRetriever(ABC):
     @abstractmethod
     def _search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """``k`` hits per query, best first; 1 <= k <= number of documents."""
-
-
-def full_text(document: Document) -> str:
-    """Title and text together, as retrievers index them."""
-    return f"{document.title}\n{document.text}" if document.title else document.text

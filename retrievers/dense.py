@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rag.checks import full_text
+from rag.embedding import Matrix, TextEmbedder
 from rag.errors import ModelOutputError
 from rag.registry import register
-from rag.retrievers.corpus import CorpusRetriever, Hit, full_text
+from rag.retrievers.corpus import CorpusRetriever, Hit
 from rag.retrievers.embedding_cache import EmbeddingCache
 from rag.retrievers.selection import top_k
 from rag.types import Document, Query
-
-Matrix = NDArray[np.float32]
 
 # From 20 queries on, faiss scores by BLAS blocks, whose last digits depend on a row's place in its block. Below that,
 # every inner product is computed alike: a query scores the same alone or in a batch, and copies of a document tie.
@@ -24,27 +24,12 @@ _QUERIES_AT_ONCE = 16
 _EMPTY_SCORE = -1.0
 
 
-@runtime_checkable
-class TextEmbedder(Protocol):
-    """What dense retrieval needs of an embedding model. Must be safe to call from many threads."""
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        """One L2-normalised float32 row per text: (n, dimension)."""
-        ...
-
-    def encode_windows(self, texts: Sequence[str]) -> tuple[Matrix, NDArray[np.integer]]:
-        """Embed overlapping token windows of every text, at least one each.
-
-        Returns the windows' rows (w, dimension) and, per row, the position of its text (w,), ascending.
-        """
-        ...
-
-
 @register("retriever", "dense")
 class Dense(CorpusRetriever):
     """Cosine similarity of embeddings, exact (faiss ``IndexFlatIP``).
 
-    A document longer than the model's window is read in overlapping windows and scores as its best one. Title and
+    A document longer than the model's window is read in overlapping windows and scores as its best one; a query
+    that long is the normalised mean of its windows (`rag.models.embedder.Embedder.encode`). Title and
     text are embedded together. Documents without text are not embedded: they score -1, the lowest cosine.
     ``trace`` holds the score under ``"dense"``.
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from rag import registry
+from rag.embedding import TextEmbedder
 from rag.errors import ConfigError
 from rag.retrievers import fusion
 from rag.retrievers.corpus import CorpusRetriever, Hit
-from rag.retrievers.dense import TextEmbedder
 from rag.stages import Retriever
 from rag.types import Document, Query, ScoredDocument
 

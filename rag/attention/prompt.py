@@ -146,8 +146,8 @@ def _chat_frame(tokenizer: Any) -> tuple[str, str]:
         [{"role": "user", "content": _MARK}],
         tokenize=False,
         add_generation_prompt=True,
+        chat_template="{% macro strftime_now(_) %}" + _DATE + "{% endmacro %}" + tokenizer.get_chat_template(),
         date_string=_DATE,
-        strftime_now=lambda _: _DATE,
     )
     header, mark, footer = text.partition(_MARK)
     if not mark:

@@ -2,8 +2,9 @@
 
 from rag.models.catalog import DEFAULT_EMBEDDER, DEFAULT_LLM, CatalogEntry, ModelKind, WheelSpec, catalog
 from rag.models.embedder import Embedder
-from rag.models.manifest import Manifest, fingerprint
-from rag.models.resolve import ResolvedModel, resolve
+from rag.models.fingerprints import fingerprint
+from rag.models.manifest import Manifest
+from rag.models.resolve import ResolvedModel, public_name, resolve
 from rag.models.store import ModelStore
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "WheelSpec",
     "catalog",
     "fingerprint",
+    "public_name",
     "resolve",
 ]

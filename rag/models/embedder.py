@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rag.embedding import Matrix
 from rag.errors import ConfigError, ModelOutputError, NotTextError
 from rag.models.catalog import DEFAULT_EMBEDDER
 from rag.models.store import ModelStore
@@ -17,9 +17,6 @@ from rag.types import require_text
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-Matrix = npt.NDArray[np.float32]
-_log = logging.getLogger(__name__)
 
 
 class Embedder:
@@ -57,7 +54,10 @@ class Embedder:
     @property
     def dimension(self) -> int:
         """Length of a vector."""
-        return int(self._model().get_embedding_dimension() or 0)
+        model: Any = self._model()
+        # The name up to sentence-transformers 5.0 and the one since, under which the old one is deprecated.
+        of = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
+        return int(of() or 0)
 
     @property
     def max_tokens(self) -> int:
@@ -65,7 +65,7 @@ class Embedder:
         return self._window() - int(self._tokenizer().num_special_tokens_to_add())
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, without special tokens; above `max_tokens`, `encode` reads only the beginning."""
+        """Tokens of each text, without special tokens; above `max_tokens`, it is read in windows."""
         if not texts:
             return []
         with self._lock:
@@ -75,25 +75,22 @@ class Embedder:
     def encode(self, texts: Sequence[str]) -> Matrix:
         """One vector per text: float32, shape (n, d), L2-normalised; (0, d) for no texts.
 
-        A text above `max_tokens` is represented by its first tokens and a warning is logged;
-        `encode_windows` reads all of it.
+        A text above `max_tokens` is the mean of its windows' vectors (see `encode_windows`), normalised again:
+        all of it counts. Where one passage of it may be what matters, compare with its windows instead.
 
         Raises:
             NotTextError: an element is not a string; names its position.
             ModelOutputError: the model produced a value that is not finite.
         """
-        windows, owners = self._windows(texts, overlap=0)
-        first = np.unique(owners, return_index=True)[1]
-        cut = int(np.count_nonzero(np.bincount(owners, minlength=len(texts)) > 1))
-        if cut:
-            _log.warning(
-                "%d of %d texts are longer than the %d tokens %s reads; only their beginning was embedded",
-                cut,
-                len(texts),
-                self.max_tokens,
-                self.model_name,
-            )
-        return self._embed([windows[index] for index in first])
+        windows, owners = self.encode_windows(texts)
+        if len(windows) == len(texts):
+            return windows
+        sums = np.zeros((len(texts), windows.shape[1]), dtype=np.float32)
+        np.add.at(sums, owners, windows)
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        # A text of one window keeps its vector to the last bit, whatever it is embedded with.
+        alone = np.bincount(owners, minlength=len(texts)) == 1
+        return np.where(alone[:, None], sums, sums / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32)
 
     def encode_windows(self, texts: Sequence[str], overlap: int = 32) -> tuple[Matrix, npt.NDArray[np.int64]]:
         """Vectors of overlapping token windows that together cover every token of every text.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import lru_cache
 from pathlib import Path
 
 import pydantic
@@ -117,28 +116,3 @@ def content_fingerprint(folder: Path, digests: dict[str, str]) -> str:
     for name in sorted(file for file in digests if file.endswith(".safetensors")):
         total.update(f"{name}\n{digests[name]}\n".encode())
     return total.hexdigest()[:16]
-
-
-def fingerprint(path: Path) -> str:
-    """16 hex digits that identify the model in a folder: equal for equal models, on every machine.
-
-    Read from the manifest where the store made the folder (a converted GGUF is identified by the GGUF
-    itself), else computed from the content and remembered until a file changes.
-
-    Raises:
-        ArtefactError: the manifest is damaged.
-    """
-    manifest = read_manifest(path)
-    if manifest is not None:
-        return manifest.fingerprint
-    names = ("config.json", "tokenizer.json")
-    files = sorted(file for file in path.iterdir() if file.name in names or file.suffix == ".safetensors")
-    stamps = [(file, file.stat()) for file in files]
-    return _hashed(path, tuple((file.name, stat.st_size, stat.st_mtime_ns) for file, stat in stamps))
-
-
-@lru_cache(maxsize=64)
-def _hashed(path: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
-    return content_fingerprint(
-        path, {name: sha256_of(path / name) for name, _, _ in stamps if name.endswith(".safetensors")}
-    )

@@ -71,6 +71,13 @@ def resolve(
     raise ModelNotFoundError(f"unknown {kind} {name!r}; {_accepted(store, kind)}")
 
 
+def public_name(name: str) -> str:
+    """A model's name as it may be told to anyone: of a path on this machine the last part only."""
+    path = Path(name).expanduser()
+    is_path = path.is_absolute() or path.suffix.lower() == ".gguf" or name.startswith(".") or path.exists()
+    return path.absolute().name if is_path else name
+
+
 def _accepted(store: ModelStore, kind: ModelKind) -> str:
     names = ", ".join(name for name, entry in store.entries.items() if entry.kind == kind)
     return (

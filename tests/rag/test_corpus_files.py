@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -35,16 +37,20 @@ def test_strings_mappings_and_documents_become_documents():
         (["a", 3], NotTextError, ["index 1", "int"]),
         (["a", None], NotTextError, ["index 1", "NoneType"]),
         ([{"text": 5}], NotTextError, ["index 0", "'text'", "int"]),
-        ([{"title": "x"}], NotTextError, ["index 0", "'text'", "missing"]),
+        ([{"title": "x"}], InputError, ["index 0", "'text'", "missing"]),
         ([{"text": "x", "title": 1}], NotTextError, ["index 0", "'title'", "int"]),
         ([{"text": "x", "id": True}], NotTextError, ["index 0", "'id'", "bool"]),
         ([{"text": "x", "id": "a", "_id": "b"}], InputError, ["index 0", "one of them"]),
         ([{"text": "x", "metadata": []}], InputError, ["index 0", "metadata", "list"]),
-        (["ok", "bad \ud800"], NotTextError, ["text", "index 1", "surrogate", "character 4"]),
-        ("one text", NotTextError, ["str", "put a single text in a list"]),
-        (b"bytes", NotTextError, ["bytes"]),
-        ({"text": "x"}, NotTextError, ["dict"]),
-        (5, NotTextError, ["int"]),
+        (["ok", "bad \ud800"], NotTextError, ["'text'", "index 1", "surrogate", "character 4"]),
+        ([{"id": "bad \ud800", "text": ""}], NotTextError, ["'id'", "index 0", "surrogate"]),
+        ([{"title": "\udfff", "text": ""}], NotTextError, ["'title'", "index 0", "surrogate"]),
+        ([Document("a", "ok", "\udfff")], NotTextError, ["'title'", "index 0", "surrogate"]),
+        ([{"text": 5 * [10**6]}], NotTextError, ["'text'", "list"]),
+        ("one text", InputError, ["str", "put a single text in a list"]),
+        (b"bytes", InputError, ["bytes"]),
+        ({"text": "x"}, InputError, ["dict"]),
+        (5, InputError, ["int"]),
         (["a", {"id": "0", "text": "b"}], DuplicateIdsError, ["'0'"]),
     ],
 )
@@ -85,6 +91,13 @@ def test_files_and_folders(tmp_path):
         ("x.jsonl", b"[" * 100_000, ["x.jsonl:1", "not JSON"]),
         ("x.jsonl", b'["a"]', ["x.jsonl:1", "JSON object", "list"]),
         ("x.jsonl", b'{"txt": "a"}', ["x.jsonl:1", "'text'", "missing"]),
+        ("x.jsonl", b'{"text": "a"}\n{"text": "b", "metadata": {"n": NaN}}', ["x.jsonl:2", "not JSON", "NaN"]),
+        ("x.jsonl", b'{"text": "a", "n": [-Infinity]}', ["x.jsonl:1", "not JSON", "-Infinity"]),
+        ("x.jsonl", b'{"text": "a", "n": 1e999}', ["x.jsonl:1", "not JSON", "1e999"]),
+        ("x.jsonl", b'{"text": "a \\ud800"}', ["x.jsonl:1", "'text'", "surrogate", "character 2"]),
+        ("x.jsonl", b'{"text": "a", "title": "\\udc00"}', ["x.jsonl:1", "'title'", "surrogate"]),
+        ("x.jsonl", b'{"text": "a", "_id": "\\udc00"}', ["x.jsonl:1", "'id'", "surrogate"]),
+        ("x.jsonl", b'{"text": "a", "url": ["\\uDC00"]}', ["x.jsonl:1", "'metadata'", "surrogate"]),
     ],
 )
 def test_a_bad_file_is_one_error_naming_it(tmp_path, name, content, parts):
@@ -94,6 +107,20 @@ def test_a_bad_file_is_one_error_naming_it(tmp_path, name, content, parts):
     with pytest.raises(InputError) as caught:
         read_documents([path])
     assert [part for part in parts if part not in str(caught.value)] == []
+
+
+def test_escaped_pairs_and_finite_numbers_are_read(tmp_path):
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"text": "\\ud83d\\ude00", "n": 1.5, "m": -1e-400}')
+    (document,) = read_documents([path])
+    assert (document.text, document.metadata) == ("\U0001f600", {"n": 1.5, "m": 0.0})
+
+
+def test_a_file_name_that_is_not_unicode_is_refused(tmp_path):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt"))
+    path.write_text("x")
+    with pytest.raises(NotTextError, match="name of the file .*surrogate"):
+        read_documents([path])
 
 
 def test_a_folder_without_documents_is_an_error(tmp_path):

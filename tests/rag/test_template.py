@@ -40,16 +40,14 @@ def test_a_template_that_would_fail_later_is_refused_with_the_settings(template,
     ("template", "block"),
     [
         ("{{text}} {text}", "{text} {x}"),
-        ('{{"id": {id!r}}}\n{text}{{}}', '{"id": \'a\'}\n{x}{}'),
+        ('{{"id": {id!r}}}\n{text}{{}}', "{\"id\": 'a'}\n{x}{}"),
         ("{score:.1f}|{rank:>3}|{title:{number}}|{text}", "0.2|  4|T|{x}"),
         ("{text}", "{x}"),
     ],
 )
 def test_braces_conversions_and_formats_outside_the_text(template, block):
     document = Document("a", "{x}", "T")
-    item = context_document(
-        ScoredDocument(document, 0.25, 4), uncompressed(document, 1), index=0, windows=1, scores={}
-    )
+    item = context_document(ScoredDocument(document, 0.25, 4), uncompressed(document, 1), index=0, windows=1, scores={})
     assert assemble([item], Settings(context_template=template).context_template, "") == block
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.errors import ConfigError
-from rag.retrievers.tokeniser import Tokeniser
+from rag.words import Tokeniser, snowball_language
 
 PLAIN = Tokeniser(stem=False, stopwords=False, min_length=1)
 
@@ -50,6 +50,20 @@ def test_unspaced_scripts_ignore_the_shortest_word_length():
 def test_language_chooses_stemmer_and_stop_words():
     assert Tokeniser("german")("Die Häuser und der Hafen") == ["haus", "haf"]
     assert Tokeniser("finnish", stem=False)("ja talo") == ["ja", "talo"]  # no stop list for this language
+
+
+def test_languages_by_code():
+    import Stemmer
+
+    from rag.words import _SNOWBALL
+
+    assert set(_SNOWBALL.values()) <= set(Stemmer.algorithms())
+    assert [snowball_language(code) for code in ("en", "pt-BR", "DE_at", "ja")] == [
+        "english",
+        "portuguese",
+        "german",
+        None,
+    ]
 
 
 def test_own_stop_words_are_normalised_like_the_text():

@@ -1,4 +1,4 @@
-"""Splits text into the terms that lexical retrievers count.
+"""Splits text into the terms that lexical stages count.
 
 Text is normalised (NFKC, case folded) and cut into words of letters, marks, digits and underscores. Scripts that are
 written without spaces have no words a pattern could find: a run of such characters becomes its overlapping character
@@ -37,6 +37,37 @@ _STOP_LISTS = {
     "turkish": "STOPWORDS_TURKISH",
 }
 
+# ISO 639-1 code -> Snowball language, for stages that name the language of texts by its code.
+_SNOWBALL = {
+    "ar": "arabic",
+    "ca": "catalan",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "eu": "basque",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "ne": "nepali",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+    "yi": "yiddish",
+}
 
 _LOCAL = threading.local()
 
@@ -49,6 +80,11 @@ def _stemmer(language: str) -> Any:
     if language not in stemmers:
         stemmers[language] = Stemmer.Stemmer(language)
     return stemmers[language]
+
+
+def snowball_language(code: str) -> str | None:
+    """The Snowball language of an ISO 639-1 code, with or without a region ("pt-BR"); None where there is none."""
+    return _SNOWBALL.get(code.replace("_", "-").split("-")[0].lower())
 
 
 def _normalise(text: str) -> str:
