@@ -19,6 +19,7 @@ from rag.api.info import info
 from rag.api.schemas import ContextRequest, ContextResponse, HealthResponse, InfoResponse, LiveResponse
 from rag.api.service import ContextService
 from rag.errors import ModelOutputError
+from rag.models import public_name
 from rag.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def create_app(
     )
     app.state.service = service
     app.state.max_body_bytes = int(service.pipeline.settings.server.max_body_bytes)
+    app.state.max_documents = service.pipeline.settings.limits.documents
     app.add_middleware(AccessLog)
     errors.install(app)
     app.include_router(router)
@@ -90,7 +92,7 @@ async def context(body: ContextRequest, request: Request) -> Response:
             finished.value,
             body,
             id=errors.request_id(request.scope),
-            model=service.pipeline.settings.model,
+            model=public_name(service.pipeline.settings.model),
             queued=finished.waited,
         )
     except ValidationError as error:

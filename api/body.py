@@ -11,10 +11,14 @@ from fastapi.routing import APIRoute
 from pydantic_core import from_json
 
 from rag.api.errors import ApiError
+from rag.errors import LimitError
 
 
 class StrictRequest(Request):
-    """A request whose body must be JSON and no larger than ``app.state.max_body_bytes``."""
+    """A request whose body must be JSON, no larger than ``app.state.max_body_bytes``.
+
+    It holds at most ``app.state.max_documents`` documents.
+    """
 
     async def body(self) -> bytes:
         """The whole body; refused as soon as it is known to be too large (413), never held in full."""
@@ -37,11 +41,21 @@ class StrictRequest(Request):
         return self._body
 
     async def json(self) -> Any:
-        """The body as JSON. NaN, lone surrogates, bad UTF-8 and nesting beyond 200 levels are refused (400)."""
+        """The body as JSON. NaN, lone surrogates, bad UTF-8 and nesting beyond 200 levels are refused (400).
+
+        So are too many documents (422), here and not later: a body of megabytes can list millions, and to check
+        each of them would keep the event loop from everybody else.
+        """
         try:
-            return from_json(await self.body(), allow_inf_nan=False)
+            value = from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
             raise ApiError(400, f"the body is not valid UTF-8 JSON: {error}", code="malformed_json") from None
+        documents = value.get("documents") if isinstance(value, dict) else None
+        limit = int(self.app.state.max_documents)
+        if isinstance(documents, list) and len(documents) > limit:
+            message = f"corpus has {len(documents)} documents; accepted: up to {limit} (limits.documents)"
+            raise ApiError(422, message, code=LimitError.code, param="documents")
+        return value
 
 
 class StrictRoute(APIRoute):

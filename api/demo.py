@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from importlib import resources
 from typing import Any
 
 import httpx
@@ -16,25 +15,13 @@ from rich.text import Text
 from rag.api import demo_report
 from rag.api.process import ServerProcess, running
 from rag.config import Settings
-from rag.corpus import read_documents
+from rag.demo_data import demo_corpus, demo_queries
 from rag.errors import RagError
 from rag.models import resolve
 from rag.types import Document
 
 BUDGET = 160
 """Tokens of text that the demo lets through."""
-
-
-def demo_corpus() -> list[Document]:
-    """The 60 passages of the demo (CC BY-SA 4.0, see ``rag/data/demo/ATTRIBUTION.md``)."""
-    with resources.as_file(_data("corpus.jsonl")) as path:
-        return read_documents([path])
-
-
-def demo_queries() -> list[dict[str, Any]]:
-    """The demo's questions: ``id``, ``text`` and the ids of the passages that answer them (``relevant``)."""
-    lines = _data("queries.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def run_demo(console: Console, settings: Settings, port: int = 0, *, documents: list[Document] | None = None) -> None:
@@ -69,10 +56,6 @@ def run_demo(console: Console, settings: Settings, port: int = 0, *, documents: 
         with console.status("Stopping the service"):
             code = server.stop()
     console.print(f"The service finished its work and stopped (exit code {code}).\n")
-
-
-def _data(name: str) -> Any:
-    return resources.files("rag") / "data" / "demo" / name
 
 
 def _step(console: Console, number: int, title: str) -> None:
@@ -142,10 +125,10 @@ def _note(text: str) -> Text:
 
 
 def _closing(cold: dict[str, Any], warm: dict[str, Any]) -> Padding:
-    ratio = cold["timings"]["total"] / warm["timings"]["total"]
+    first, second = cold["timings"]["total"], warm["timings"]["total"]
     return Padding(
         Group(
-            Text(f"\nThe second question took 1/{ratio:.1f} of the time of the first:", style="bold"),
+            Text(f"\nThe second question took {second:.2f} s, the first {first:.2f} s:", style="bold"),
             demo_report.comparison(cold, warm),
             Text(
                 "\nWhat a passage means to the model does not depend on the question, so it is kept and used again.\n"

@@ -32,13 +32,26 @@ STATUS: Mapping[str, int] = {
     "not_text": 422,
     "limit_exceeded": 422,
     "impossible_budget": 422,
-    "invalid_configuration": 422,
+    # What the operator set, never the request: `rag.api.schemas` checks that.
+    "invalid_configuration": 503,
     "model_not_found": 503,
     "unsupported_model": 503,
     "artefact_mismatch": 503,
     "model_output": 500,
     "internal_error": 500,
 }
+
+# What a client is told of a fault that is not its own. The messages of the errors themselves name folders, settings
+# and what tools said on the machine; they are for the log.
+FAULTS: Mapping[str, str] = {
+    "invalid_configuration": "the service is configured with something that it cannot use",
+    "model_not_found": "a model of the service cannot be had",
+    "unsupported_model": "a model of the service is of a kind that it cannot use",
+    "artefact_mismatch": "stored data of the service does not fit or is damaged",
+    "model_output": "a model gave a value that is not a finite number",
+    "internal_error": "the service failed on this request",
+}
+_SEE_LOG = "its log has the details under this request id"
 
 # The code of a failure that HTTP itself has a status for.
 HTTP_CODES: Mapping[int, str] = {
@@ -116,12 +129,7 @@ def internal_error(scope: Scope, error: BaseException) -> JSONResponse:
     stack = "".join(traceback.format_tb(error.__traceback__))
     log.error("request %s failed: %s\n%s", request_id(scope), type(error).__name__, stack)
     log.debug("request %s failed with: %s", request_id(scope), error)
-    return error_response(
-        scope,
-        500,
-        "internal_error",
-        "the service failed on this request; its log has the details under this request id",
-    )
+    return error_response(scope, 500, "internal_error", f"{FAULTS['internal_error']}; {_SEE_LOG}")
 
 
 def install(app: FastAPI) -> None:
@@ -134,9 +142,11 @@ def install(app: FastAPI) -> None:
 async def _rag_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RagError)
     status = STATUS.get(error.code, 500)
+    message = str(error)
     if status >= 500:
-        log.error("request %s failed: %s", request_id(request.scope), error.code)
-    return error_response(request.scope, status, error.code, str(error))
+        log.error("request %s failed: %s: %s", request_id(request.scope), error.code, message)
+        message = f"{FAULTS.get(error.code, FAULTS['internal_error'])}; {_SEE_LOG}"
+    return error_response(request.scope, status, error.code, message)
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""The examples of the OpenAPI document: one real exchange, and one error of each kind."""
+"""The examples of the OpenAPI document: one real exchange with the default pipeline, and one error of each kind."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ CONTEXT_RESPONSE: dict[str, Any] = {
             "id": "lamp",
             "index": 0,
             "rank": 1,
-            "score": 11.0405,
+            "score": 2.4741,
             "scores": {
                 "bm25": 1.3401,
                 "bm25_rank": 1.0,
                 "dense": 0.5682,
                 "dense_rank": 1.0,
-                "icr": 11.0405,
+                "heads": 1.4133,
                 "retriever": 0.0328,
-                "reranker": 11.0405,
+                "reranker": 2.4741,
             },
             "title": "Lamp room",
             "text": "The lens floats in a bath of mercury. A falling weight keeps it turning all night.",
             "spans": [[0, 37], [38, 82]],
             "sentences": [
-                {"span": [0, 37], "score": 1.2582, "kept": True},
-                {"span": [38, 82], "score": 1.2582, "kept": True},
-                {"span": [83, 116], "score": 0.0, "kept": False},
+                {"span": [0, 37], "score": 0.0352, "kept": True},
+                {"span": [38, 82], "score": 0.0788, "kept": True},
+                {"span": [83, 116], "score": 0.0039, "kept": False},
             ],
             "tokens_before": 25,
             "tokens_after": 18,
@@ -54,7 +54,7 @@ CONTEXT_RESPONSE: dict[str, Any] = {
             "windows": 1,
             "empty": False,
             "metadata": {},
-        }
+        },
     ],
     "context": "[1] Lamp room\nThe lens floats in a bath of mercury. A falling weight keeps it turning all night.",
     "dropped": [
@@ -64,7 +64,7 @@ CONTEXT_RESPONSE: dict[str, Any] = {
             "reason": "below_top_n",
             "detail": "rank 3 of 3; the best 1 were taken",
             "rank": 3,
-            "score": 2.2174,
+            "score": -1.286,
         },
         {
             "id": "2",
@@ -72,7 +72,7 @@ CONTEXT_RESPONSE: dict[str, Any] = {
             "reason": "below_top_n",
             "detail": "rank 2 of 3; the best 1 were taken",
             "rank": 2,
-            "score": 4.4549,
+            "score": -1.1881,
         },
     ],
     "usage": {
@@ -84,18 +84,18 @@ CONTEXT_RESPONSE: dict[str, Any] = {
         "cached_blocks": 0,
     },
     "timings": {
-        "queue": 0.0001,
-        "retriever": 0.0889,
-        "reranker": 0.4822,
-        "compressor": 0.0034,
+        "queue": 0.0026,
+        "retriever": 0.1652,
+        "reranker": 0.6012,
+        "compressor": 0.0087,
         "ordering": 0.0,
-        "total": 0.5761,
+        "total": 0.784,
     },
     "stages": [
         {
             "stage": "retriever",
             "name": "fused",
-            "seconds": 0.0889,
+            "seconds": 0.1652,
             "documents_in": 3,
             "documents_out": 3,
             "tokens_in": 47,
@@ -104,8 +104,8 @@ CONTEXT_RESPONSE: dict[str, Any] = {
         },
         {
             "stage": "reranker",
-            "name": "icr",
-            "seconds": 0.4822,
+            "name": "heads",
+            "seconds": 0.6012,
             "documents_in": 3,
             "documents_out": 3,
             "tokens_in": 47,
@@ -119,13 +119,18 @@ CONTEXT_RESPONSE: dict[str, Any] = {
         },
         {
             "stage": "compressor",
-            "name": "bm25",
-            "seconds": 0.0034,
+            "name": "attention",
+            "seconds": 0.0087,
             "documents_in": 1,
             "documents_out": 1,
             "tokens_in": 25,
             "tokens_out": 18,
-            "details": {},
+            "details": {
+                "attention_passes": 0,
+                "attention_reused": 1,
+                "attention_encoded_tokens": 0,
+                "attention_cached_blocks": 0,
+            },
         },
         {
             "stage": "ordering",
@@ -164,8 +169,8 @@ _ERRORS: dict[int, tuple[str, dict[str, str]]] = {
         "A field is not acceptable: unknown, of the wrong type, out of range, or against a rule of the corpus.",
         {
             "code": "invalid_input",
-            "message": "top_k: unknown field; accepted: query, documents, top_n, budget, retrieve_k, return_text, "
-            "return_sentences",
+            "message": "top_k: is not a known field; accepted: query, documents, top_n, budget, retrieve_k, "
+            "return_text, return_sentences",
             "param": "top_k",
         },
     ),
@@ -181,10 +186,10 @@ _ERRORS: dict[int, tuple[str, dict[str, str]]] = {
         },
     ),
     503: (
-        "The model cannot be loaded.",
+        "The service cannot work as it is configured: a model, an artefact or a setting.",
         {
             "code": "model_not_found",
-            "message": "model 'my-model' is not on this machine and cannot be fetched: offline",
+            "message": "a model of the service cannot be had; its log has the details under this request id",
         },
     ),
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from rag.api.schemas import InfoResponse
+from rag.models import public_name
 
 if TYPE_CHECKING:
     from rag.api.service import ContextService
@@ -22,8 +23,8 @@ def info(service: ContextService) -> InfoResponse:
     settings = service.pipeline.settings
     described = service.pipeline.describe()
     model: dict[str, Any] = {
-        "name": settings.model,
-        "embedder": settings.embedder,
+        "name": public_name(settings.model),
+        "embedder": public_name(settings.embedder),
         "layout": settings.engine.layout,
         "window_tokens": settings.engine.window_tokens,
         "loaded": service.loaded,
@@ -43,9 +44,18 @@ def info(service: ContextService) -> InfoResponse:
         heads=None if heads is None else tuple(str(head) for head in sorted(heads)),
         limits=limits,
         defaults={name: described[name] for name in ("top_n", "retrieve_k", "budget")},
-        stages={name: described[name] for name in ("retriever", "reranker", "compressor", "ordering")},
+        stages={name: _public(described[name]) for name in ("retriever", "reranker", "compressor", "ordering")},
         cache=cache,
     )
+
+
+def _public(value: Any) -> Any:
+    """A stage and its options, without the folders of files that an option names."""
+    if isinstance(value, Mapping):
+        return {key: _public(of) for key, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [_public(of) for of in value]
+    return public_name(value) if isinstance(value, str) else value
 
 
 def _heads(specs: Sequence[AttentionSpec]) -> set[Head] | None:

@@ -36,10 +36,13 @@ class ServerProcess:
         self.process = process
         self.url = url
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
-        threading.Thread(target=self._read_log, daemon=True).start()
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
 
     def wait_ready(self, timeout: float = 600.0, on_wait: Callable[[float], None] | None = None) -> dict[str, Any]:
         """Wait until ``/health`` says ready and return what ``/info`` says; ``on_wait`` is told the seconds passed.
+
+        A service that cannot load its models is stopped: its log then says all that it will say.
 
         Raises:
             ServerStartError: the process ended, its models cannot be loaded, or the time is over.
@@ -54,6 +57,8 @@ class ServerProcess:
                     info: dict[str, Any] = client.get("/info").json()
                     return info
                 if health["status"] == "failed":
+                    self.stop()
+                    self._reader.join()
                     raise ServerStartError(self._failure(health["detail"]))
                 if on_wait is not None:
                     on_wait(passed)

@@ -189,13 +189,19 @@ class StageReply(Reply):
     """What one stage of the pipeline did."""
 
     stage: str
-    name: str
+    name: str = Field(description="The stage's registered name; its options are in `/info`.")
     seconds: float
     documents_in: int
     documents_out: int
     tokens_in: int | None = None
     tokens_out: int | None = None
     details: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("name")
+    @classmethod
+    def _without_options(cls, value: str) -> str:
+        # The trace writes options behind the name, among them the paths of files on the serving machine.
+        return value.partition("(")[0]
 
 
 class ContextResponse(Reply):

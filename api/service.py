@@ -6,18 +6,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Literal
 
-from rag.api.errors import ApiError
+from rag.api.errors import FAULTS, ApiError
 from rag.api.schemas import ContextRequest, HealthResponse
 from rag.api.worker import Finished, ModelWorker, QueueFullError
 from rag.checks import as_query, check_limits
 from rag.corpus import as_documents
-from rag.errors import RagError
+from rag.errors import ConfigError, InputError, RagError
 
 if TYPE_CHECKING:
     from rag.pipeline import Pipeline
     from rag.results import ContextResult
 
 log = logging.getLogger("rag.api")
+
+_NOT_LOADED = "the models cannot be loaded"
 
 State = Literal["loading", "ready", "failed"]
 
@@ -58,16 +60,25 @@ class ContextService:
         query, corpus = as_query(request.query), as_documents(request.corpus())
         check_limits(corpus, self.pipeline.settings.limits)
         budget = request.budget.budget() if request.budget else None
+
+        def work() -> ContextResult:
+            self._prepare()
+            return self.pipeline.run(query, corpus, top_n=request.top_n, budget=budget, retrieve_k=request.retrieve_k)
+
         try:
-            finished = await self.worker.run(
-                lambda: self.pipeline.run(
-                    query, corpus, top_n=request.top_n, budget=budget, retrieve_k=request.retrieve_k
-                )
-            )
+            finished = await self.worker.run(work)
         except QueueFullError as full:
             raise ApiError(429, str(full), headers={"Retry-After": str(full.retry_after)}) from None
-        self._set("ready", "")
+        self._set("ready")
         return finished
+
+    def _prepare(self) -> None:
+        """Load what is not loaded. What is refused here is what the operator set, whatever kind of error it is."""
+        try:
+            _ = self.pipeline.engine
+            self.pipeline.specs()
+        except InputError as error:
+            raise ConfigError(str(error)) from error
 
     @property
     def loaded(self) -> bool:
@@ -85,14 +96,16 @@ class ContextService:
         try:
             loaded = await self.worker.run(self.pipeline.warm)
         except RagError as error:
-            log.error("the models cannot be loaded: %s", error)
-            self._set("failed", f"{error.code}: {error}")
+            log.error("the models cannot be loaded: %s: %s", error.code, error)
+            self._set("failed", error.code)
         except Exception:
             log.exception("the models cannot be loaded")
-            self._set("failed", "internal_error: the models cannot be loaded; see the service's log")
+            self._set("failed", "internal_error")
         else:
-            self._set("ready", "")
+            self._set("ready")
             log.info("ready: %r", loaded.value)
 
-    def _set(self, state: State, detail: str) -> None:
-        self._state, self._detail = state, detail
+    def _set(self, state: State, code: str = "") -> None:
+        """``code`` of the error is told to anyone who asks; its message, which may name folders, is in the log."""
+        self._state = state
+        self._detail = f"{code}: {FAULTS.get(code, _NOT_LOADED)}; the service's log says why" if code else ""

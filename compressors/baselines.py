@@ -74,7 +74,7 @@ class BM25Compressor(SentenceCompressor):
         import bm25s
 
         stemmed = snowball_language(self.language)
-        # Stop words stay: among the few sentences of one request they are rarely frequent enough to mislead.
+        # Stop words and single letters stay: a sentence has few words to be found by.
         tokenise = Tokeniser(stemmed or "english", stem=stemmed is not None, stopwords=False, min_length=1)
         wanted, *terms = map(tokenise, [query.text, *_pieces(documents, spans)])
         # bm25s fails on a query, and on a corpus, without any term.

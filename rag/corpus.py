@@ -117,12 +117,12 @@ def _read(name: str) -> Iterator[Document]:
     if path.is_dir():
         found = [file for file in sorted(path.rglob("*")) if _readable(file, path)]
         if not found:
-            raise InputError(f"folder {shown(name)} holds no file of an accepted kind: {_ACCEPTED}")
+            raise InputError(f"folder {shown(name, 300)} holds no file of an accepted kind: {_ACCEPTED}")
         for file in found:
             yield from _READERS[file.suffix.lower()](_text(file), _name(file))
     elif path.suffix.lower() not in _READERS:
         raise InputError(
-            f"cannot read {shown(name)}: accepted are {_ACCEPTED}, a folder of them, or - for standard input"
+            f"cannot read {shown(name, 300)}: accepted are {_ACCEPTED}, a folder of them, or - for standard input"
         )
     else:
         yield from _READERS[path.suffix.lower()](_text(path), _name(path))
@@ -136,7 +136,7 @@ def _readable(file: Path, root: Path) -> bool:
 def _name(path: Path) -> str:
     """The id of a document that is a whole file, and where its lines are; a name that is not Unicode is refused."""
     name = path.as_posix()
-    require_encodable(name, f"the name of the file {shown(name)}")
+    require_encodable(name, f"the name of the file {shown(name, 300)}")
     return name
 
 
@@ -144,8 +144,8 @@ def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {shown(str(path))}: {error.strerror}") from None
-    return _decode(data, shown(str(path)))
+        raise InputError(f"cannot read {shown(str(path), 300)}: {error.strerror}") from None
+    return _decode(data, shown(str(path), 300))
 
 
 def _decode(data: bytes, what: str) -> str:

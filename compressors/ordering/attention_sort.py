@@ -8,8 +8,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from rag.attention.reading import head_rows
 from rag.attention.types import Attender, AttentionMap, AttentionSpec, Head
-from rag.compressors.attention_scores import head_rows
 from rag.compressors.ordering.permutations import ascending, settle
 from rag.errors import ConfigError, InputError
 from rag.registry import register

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rag.attention.types import Attender
 from rag.compressors.ordering.permutations import ascending, best_at_both_ends
-from rag.errors import InputError
+from rag.errors import InputError, shown
 from rag.registry import register
-from rag.types import Query, ScoredDocument
+from rag.types import CORPUS_INDEX, Query, ScoredDocument
 
 
 def _by_rank(documents: Sequence[ScoredDocument]) -> list[int]:
@@ -53,7 +53,7 @@ class Interleave:
 
 @register("ordering", "document")
 class DocumentOrder:
-    """The order of the corpus: by ``trace["index"]`` where the documents have it, else as they came in."""
+    """The order of the corpus: by ``trace["index"]``, which a pipeline sets; without it as they came in."""
 
     def order(
         self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
@@ -64,13 +64,13 @@ class DocumentOrder:
             InputError: some documents have an index and others do not.
         """
         del query, attender
-        places = [item.trace.get("index") for item in documents]
+        places = [item.trace.get(CORPUS_INDEX) for item in documents]
         missing = [item.document.id for item, place in zip(documents, places, strict=True) if place is None]
         if len(missing) == len(documents):
             return list(documents)
         if missing:
             raise InputError(
                 f"corpus order needs trace['index'] on all documents or on none; {len(missing)} of {len(documents)} "
-                f"lack it, the first is {missing[0]!r}"
+                f"lack it, the first is {shown(missing[0])}"
             )
         return [documents[i] for i in ascending([float(place) for place in places if place is not None])]

@@ -84,7 +84,7 @@ class AttentionEngine:
         cache_bytes: int = 2 << 30,
         cache_precision: Precision = "float32",
         store: Path | None = None,
-        batch_tokens: int = 4096,
+        batch_tokens: int = 1024,
         threads: int | None = None,
         split: Callable[[str], Sequence[Span]] = sentences,
     ) -> None:
@@ -296,6 +296,11 @@ class AttentionEngine:
         return report
 
     # ---- parts -------------------------------------------------------------------------------------------------
+
+    def _require_block_layout(self) -> None:
+        """A causal prompt is as good as never asked for again: a store of them would only grow."""
+        if self.layout != "block":
+            raise ConfigError(f"a block store with layout {self.layout!r}; accepted: the block layout")
 
     def _heads(self, requests: Sequence[AttentionRequest]) -> tuple[Head, ...]:
         wanted: set[Head] = set()

@@ -88,11 +88,13 @@ def precompute(
 
 
 def shipped_depth(fingerprint: str, template: str) -> int | None:
-    """How many layers the shipped heads of a model read; None where none are shipped for it and this prompt."""
+    """How many layers the shipped heads of a model read in the block layout; None where none are shipped for it
+    and this prompt.
+    """
     layers: list[int] = []
     for task in get_args(Task):
         with suppress(ConfigError):
-            layers += [head.layer + 1 for head in default_heads(fingerprint, template, task)]
+            layers += [head.layer + 1 for head in default_heads(fingerprint, template, "block", task)]
     return max(layers, default=None)
 
 

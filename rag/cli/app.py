@@ -66,6 +66,6 @@ def main() -> None:
     except OSError as error:
         # With a name it is a file that the command line gave; without one it is the machine (a full disk).
         status, code = (EXIT_INPUT, InputError.code) if error.filename else (EXIT_FAILURE, RagError.code)
-        where = f"{shown(str(error.filename))}: " if error.filename else ""
+        where = f"{shown(str(error.filename), 300)}: " if error.filename else ""
         sys.stderr.write(f"error[{code}]: {where}{error.strerror or error}\n")
         sys.exit(status)

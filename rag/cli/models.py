@@ -19,16 +19,21 @@ def list_models() -> None:
     from rag.models.store import ModelStore
 
     store = ModelStore()
-    installed = store.installed()
+    installed, damaged = store.installed(), store.damaged()
     table = Table("name", "kind", "licence", "here", "about", title=f"models in {store.root}", title_justify="left")
     for name, entry in store.entries.items():
         default = " (default)" if name in {DEFAULT_LLM, DEFAULT_EMBEDDER} else ""
-        here = f"{installed[name].total_bytes >> 20} MiB" if name in installed else "no"
+        present = f"{installed[name].total_bytes >> 20} MiB" if name in installed else "no"
+        here = "damaged" if name in damaged else present
         table.add_row(name + default, entry.kind, entry.licence, here, entry.about)
     for name in sorted(installed.keys() - store.entries.keys()):
         manifest = installed[name]
         table.add_row(name, "llm", manifest.licence, f"{manifest.total_bytes >> 20} MiB", ", ".join(manifest.source))
+    for name in sorted(damaged.keys() - store.entries.keys()):
+        table.add_row(name, "", "", "damaged", "")
     Console().print(table)
+    for reason in damaged.values():
+        typer.echo(reason, err=True)
 
 
 @models_app.command()

@@ -97,6 +97,15 @@ BODIES: list[tuple[str, Any, int, str, str]] = [
         "limit_exceeded",
         "13 documents; accepted: up to 12",
     ),
+    # The count comes first: nothing of a list that is too long is looked at.
+    (
+        "many that are wrong",
+        {"query": 5, "documents": [5] * 13},
+        422,
+        "limit_exceeded",
+        "13 documents; accepted: up to",
+    ),
+    ("very many", b'{"query":"a","documents":[' + b'"",' * 30_000 + b'""]}', 422, "limit_exceeded", "30001 documents"),
     ("long document", {"query": "a", "documents": ["b" * 20_001]}, 422, "limit_exceeded", "20001"),
     ("long corpus", {"query": "a", "documents": ["b" * 19_000] * 3}, 422, "limit_exceeded", "57000"),
 ]

@@ -67,7 +67,7 @@ def test_budget_is_never_exceeded(client: TestClient, harbour: list[Any]) -> Non
     for budget in (20, {"amount": 20}, {"amount": 20, "unit": "tokens"}, "20 tokens"):
         assert sum(item["tokens_after"] for item in ask(client, harbour, budget=budget)["results"]) <= 20
     everything = ask(client, harbour, budget="100%", top_n=4)
-    assert all(item["tokens_after"] == item["tokens_before"] for item in everything["results"])
+    assert all(item["tokens_after"] == item["tokens_before"] for item in everything["results"] if not item["empty"])
 
 
 @pytest.mark.parametrize(("given", "expected"), [(1, 1), (3, 3), (4, 4), (10**30, 4), (None, 4)])

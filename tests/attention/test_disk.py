@@ -353,7 +353,7 @@ def test_what_is_not_accepted(tmp_path, make):
 
 
 def test_the_default_depth_covers_every_shipped_head():
-    lists = shipped()
+    lists = [item for item in shipped() if item.layout == "block"]
     assert lists
     for item in lists:
         others = [other for other in lists if (other.fingerprint, other.template) == (item.fingerprint, item.template)]

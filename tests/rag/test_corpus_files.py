@@ -119,7 +119,7 @@ def test_escaped_pairs_and_finite_numbers_are_read(tmp_path):
 def test_a_file_name_that_is_not_unicode_is_refused(tmp_path):
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt"))
     path.write_text("x")
-    with pytest.raises(NotTextError, match="name of the file .*surrogate"):
+    with pytest.raises(NotTextError, match=r"name of the file .*surrogate"):
         read_documents([path])
 
 

@@ -151,6 +151,91 @@ def test_empty_query(engine, query):
         bare(engine).run(query, ["x"])
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"budget": "50%"},
+        {"budget": 1},
+        {"budget": "1 characters"},
+        {"limits": {"query_tokens": 1, "documents": 1, "document_characters": 1, "total_characters": 1}},
+        {"limits": {"read_tokens": 1}},
+    ],
+)
+@pytest.mark.parametrize("compressor", ["test-first", "first"])
+def test_warming_does_not_depend_on_the_bounds_of_a_request(engine, settings, compressor):
+    made = pipeline(engine, compressor=compressor, **settings)
+    assert made.warm() is made
+
+
+def test_candidates_above_what_may_be_read_are_refused_with_both_numbers(engine, documents):
+    tokens = engine.count_tokens([document.text for document in documents])
+    most = sum(tokens)
+    assert pipeline(engine, limits={"read_tokens": most}).run(QUERY, documents).results
+    small = pipeline(engine, limits={"read_tokens": most - 1})
+    with pytest.raises(LimitError, match=rf"reranker reads have {most} tokens.*{most - 1}.*limits\.read_tokens"):
+        small.run(QUERY, documents)
+    assert small.run(QUERY, documents, retrieve_k=3, top_n=3).results
+
+
+def test_only_what_attention_reads_counts_as_read(engine, documents):
+    limits = {"read_tokens": 1}
+    assert len(bare(engine, compressor="first", limits=limits).run(QUERY, documents).results) == 4
+    with pytest.raises(LimitError, match="that the compressor reads have"):
+        bare(engine, compressor="test-first", limits=limits).run(QUERY, documents)
+
+
+NOT_APPLIED = "no compressor: the budget of {} is not applied"
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "warnings"),
+    [
+        ({}, None, ()),
+        ({}, Budget(9), (NOT_APPLIED.format("9 tokens"),)),
+        ({}, Budget(1.0, "ratio"), ()),
+        ({"budget": "50%"}, None, (NOT_APPLIED.format("50%"),)),
+        ({"budget": 512}, None, (NOT_APPLIED.format("512 tokens"),)),
+        ({"budget": None}, None, ()),
+        ({"compressor": "first"}, Budget(90), ()),
+    ],
+)
+def test_a_budget_that_nothing_applies_is_a_warning(engine, documents, settings, given, warnings):
+    assert bare(engine, **settings).run(QUERY, documents, budget=given).warnings == warnings
+
+
+def test_document_order_is_that_of_the_corpus_whatever_the_ranks(engine, documents):
+    corpus = [documents[3], "", documents[2], documents[0], documents[1]]
+    result = pipeline(engine, ordering="document", compressor=None, top_n=4).run(QUERY, corpus)
+    assert [item.index for item in result.results] == [0, 2, 3, 4]
+    assert [item.rank for item in result.results] != [1, 2, 3, 4]
+    assert all("index" not in item.scores for item in result.results)
+
+
+def test_every_ranking_stage_leaves_the_place_in_the_corpus(engine, documents):
+    made = bare(engine, ordering="document")
+    assert [item.id for item in made.run("Who bakes bread at the harbour market?", documents).results] == list("abcd")
+
+
+@pytest.mark.parametrize("compressor", [None, "first", "test-first"])
+@pytest.mark.parametrize("amount", [30, 60])
+def test_tokens_are_of_the_text_alone_and_within_the_budget(engine, documents, compressor, amount):
+    corpus = [
+        {"id": "title", "text": "", "title": "Depth of the harbour"},
+        {"id": "blank", "text": " \n " * 50, "title": "Harbour walls and piers"},
+        {"id": "both", "text": documents[0].text, "title": "A title of more than a few tokens"},
+        documents[3],
+    ]
+    result = bare(engine, compressor=compressor).run(QUERY, corpus, budget=Budget(amount))
+    for item in result.results:
+        source = corpus[item.index]
+        text = source.text if isinstance(source, Document) else source["text"]
+        assert item.tokens_before == engine.count_tokens([text])[0]
+        assert item.tokens_after == engine.count_tokens([item.text])[0]
+    assert {"title", "blank"} <= {item.id for item in result.results}
+    if compressor is not None:
+        assert sum(item.tokens_after for item in result.results) <= amount
+
+
 def test_empty_corpus(engine):
     result = pipeline(engine).run(QUERY, [])
     assert (result.results, result.context, result.dropped, result.trace) == ((), "", (), ())
@@ -253,8 +338,12 @@ def test_other_bad_input(engine):
         bare(engine).run(QUERY, ["x", 5])
     with pytest.raises(NotTextError, match="query"):
         bare(engine).run(5, ["x"])
-    with pytest.raises(NotTextError, match="surrogate"):
-        bare(engine).run("\udc00", ["x"])
+    for query in ("\udc00", Query("q", id="\udc00"), Query("q", history=("ok", "\udc00"))):
+        with pytest.raises(NotTextError, match=r"query.*surrogate"):
+            bare(engine).run(query, ["x"])
+    for document in (Document("\udc00", "x"), Document("a", "\udc00"), {"text": "x", "title": "\udc00"}):
+        with pytest.raises(NotTextError, match=r"index 0.*surrogate"):
+            bare(engine).run(QUERY, [document])
     with pytest.raises(BudgetError, match="'50%'"):
         bare(engine).run(QUERY, ["x"], budget="50%")
 
@@ -278,6 +367,44 @@ def test_stage_names_and_options_are_checked_when_the_pipeline_is_made(stage, pa
     with pytest.raises(ConfigError) as caught:
         Pipeline(Settings(retriever="bm25", reranker=stage, compressor=None, ordering=None))
     assert [part for part in parts if part not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({"retriever": {"name": "bm25", "options": {"k1": -1}}}, ["retriever 'bm25'", "k1", "-1"]),
+        ({"retriever": {"name": "fused", "options": {"members": {"nope": {}}}}}, ["nope", "bm25"]),
+        ({"retriever": {"name": "fused", "options": {"members": {"dense": {}, "bm25": {"b": 2}}}}}, ["b must be", "2"]),
+        ({"retriever": {"name": "fused", "options": {"members": {"bm25": {"kk": 1}}}}}, ["kk", "k1, b"]),
+        ({"retriever": {"name": "fused", "options": {"members": {}}}}, ["at least one member"]),
+        ({"reranker": {"name": "heads", "options": {"weight": -1}}}, ["reranker 'heads'", "weight", "-1"]),
+        ({"compressor": {"name": "attention", "options": {"max_words": 0}}}, ["max_words", "0"]),
+        ({"compressor": {"name": "first", "options": {"document_weight": 2}}}, ["document_weight", "2"]),
+        ({"ordering": {"name": "attention-sort", "options": {"iterations": 0}}}, ["iterations", "0"]),
+    ],
+)
+def test_values_that_a_stage_refuses_are_refused_without_any_model(settings, parts, monkeypatch):
+    monkeypatch.setenv("RAG_MODEL", "no-such-model")
+    with pytest.raises(ConfigError) as caught:
+        Pipeline(Settings(**{"retriever": "bm25", "reranker": None, "compressor": None, "ordering": None, **settings}))
+    assert [part for part in parts if part not in str(caught.value)] == []
+
+
+def test_a_pipeline_of_every_default_is_made_without_any_model(monkeypatch):
+    monkeypatch.setenv("RAG_MODEL", "no-such-model")
+    monkeypatch.setenv("RAG_EMBEDDER", "no-such-model")
+    assert Pipeline().describe()["retriever"]["name"] == "fused"
+
+
+def test_messages_do_not_grow_with_the_input(engine):
+    name = "x" * 10_000
+    small = bare(engine, limits={"document_characters": 3})
+    for corpus in ([Document(name, "abcd")], [Document(name, "a"), Document(name, "b")], [name * 3, 5]):
+        with pytest.raises(InputError) as caught:
+            small.run(QUERY, corpus)
+        assert len(str(caught.value)) < 300
+    (warning,) = bare(engine).run(QUERY, [Document(name, "")]).warnings
+    assert len(warning) < 200
 
 
 def test_a_pipeline_prints_what_it_is(engine):

@@ -91,7 +91,7 @@ def test_a_shared_pass_gives_the_first_reading_only() -> None:
 
 
 def test_names_and_options() -> None:
-    assert names("ordering") == ("attention-sort", "document", "interleave", "ranked", "reversed")
+    assert {"attention-sort", "document", "interleave", "ranked", "reversed"} <= set(names("ordering"))
     parts = {"engine": lambda: WordAttender(count)}
     assert build("ordering", "attention-sort", {"heads": [[0, 0]]}, parts).spec.heads == (Head(0, 0),)
     with pytest.raises(ConfigError, match="at least 1, given 0"):
