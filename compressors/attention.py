@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 
 from rag.attention.types import Attender, AttentionSpec, Engine, Head
 from rag.compressors.attention_scores import calibrated_tokens, last_row_shares, sentence_means
@@ -18,7 +19,8 @@ class AttentionCompressor(SentenceCompressor):
 
     Args:
         engine: reads the attention where `compress` is not given a shared pass.
-        heads: the heads to sum; None for the engine's own list for sentences.
+        heads: the heads to sum, or the file that `rag heads detect` wrote; None for the engine's own list
+            for sentences.
 
     The other options are those of `SentenceCompressor`. Scores: in-context reranking (Chen et al., ICLR
     2025) with chosen heads (Zhang et al., EMNLP 2025), averaged over a sentence's tokens instead of summed
@@ -27,13 +29,12 @@ class AttentionCompressor(SentenceCompressor):
 
     engine: Engine = field(repr=False)
     _: KW_ONLY
-    heads: tuple[Head, ...] | None = None
+    heads: tuple[Head, ...] | Path | None = None
 
     @property
     def spec(self) -> AttentionSpec:
         """What this stage reads, so that one pass can serve all stages."""
-        heads = self.engine.default_heads("sentence") if self.heads is None else self.heads
-        return AttentionSpec(tuple(Head(*head) for head in heads), ("mean",), calibrated=True)
+        return AttentionSpec(self.engine.choose_heads("sentence", self.heads), ("mean",), calibrated=True)
 
     def score(
         self,

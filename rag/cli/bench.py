@@ -33,11 +33,11 @@ def engine(
     from rich.table import Table
 
     from rag.attention.decoder import Decoder
+    from rag.demo_data import demo_corpus
     from rag.eval import bench_engine as bench
-    from rag.eval.demo_texts import demo_texts
 
     console, notes = Console(), Console(stderr=True)
-    texts = demo_texts()
+    texts = [document.text for document in demo_corpus()]
     numbers = _numbers(counts)
     with notes.status("loading") as status:
         decoder = Decoder.load(model, device=device)

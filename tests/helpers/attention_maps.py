@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 
@@ -76,3 +77,8 @@ class WordAttender:
     def default_heads(self, task: str) -> tuple[Head, ...]:
         """The second head for sentences."""
         return {"sentence": (Head(1, 1),)}[task]
+
+    def choose_heads(self, task: str, given: tuple[Head, ...] | Path | None) -> tuple[Head, ...]:
+        """The given heads, or the default ones."""
+        assert not isinstance(given, Path)
+        return self.default_heads(task) if given is None else tuple(Head(*head) for head in given)
