@@ -50,7 +50,7 @@ def test_shares_sum_to_one_over_the_context() -> None:
 
 
 def test_what_a_map_lacks_is_named() -> None:
-    with pytest.raises(InputError, match="calibration"):
+    with pytest.raises(InputError, match="calibrated=True"):
         calibrated_tokens(word_map([Document("d", TEXT)], digit, calibration=None))
     attention = word_map([Document("d", TEXT)], digit)
     with pytest.raises(InputError, match="7-7"):

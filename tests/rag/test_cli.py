@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from processes import heed_interrupts
 from rich.console import Console
 
 from rag.cli import main
@@ -100,6 +101,7 @@ def test_interrupt_exits_with_130_and_no_traceback():
         stderr=subprocess.PIPE,
         text=True,
         env=clean_environment(),
+        preexec_fn=heed_interrupts,
     )
     time.sleep(3)  # by now it waits for standard input
     process.send_signal(signal.SIGINT)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 import tiny
+from processes import heed_interrupts
 from transformers import AutoTokenizer
 
 from rag.attention.disk import BlockStore
@@ -109,7 +110,9 @@ def test_an_interrupt_leaves_a_store_to_go_on_from_and_says_so(tmp_path, model, 
     arguments = ["index", str(file), "--blocks", str(store), "--model", str(model), "--depth", "2"]
     command = [sys.executable, "-c", "from rag.cli import main; main()", *arguments]
     one_thread = os.environ | {"OMP_NUM_THREADS": "1", "RAG_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=one_thread)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=one_thread, preexec_fn=heed_interrupts
+    )
     deadline = time.monotonic() + 120
     while not list(store.glob("*.safetensors")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
