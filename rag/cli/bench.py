@@ -58,25 +58,15 @@ def engine(
         for name in ("cold_s", "warm_s", "cache_mib")
         if len(large) > 1
     }
-    table = Table(
-        "passages",
-        "tokens",
-        "published s",
-        "cold s",
-        "warm s",
-        "published/cold",
-        "published/warm",
-        "cache MiB",
-        "resident MiB",
-        "noisy",
-        title=f"{model}: seconds per query",
-        title_justify="left",
-    )
+    console.print("ICR: in-context reranking as published. cold, warm: blocks read for the first time, and known.\n")
+    table = Table(title=f"{model}: seconds per query, MiB", title_justify="left", box=None, pad_edge=False)
+    for name in ("passages", "tokens", "ICR", "cold", "warm", "ICR/cold", "ICR/warm", "cache", "resident", "noisy"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
             str(row["passages"]),
             str(row["tokens"]),
-            *(_cell(row[name], "{:.3f}") for name in ("published_s", "cold_s", "warm_s")),
+            *(_cell(row[name], "{:.3g}") for name in ("published_s", "cold_s", "warm_s")),
             *(
                 _cell(row[name], "{:.1f}")
                 for name in ("published_over_cold", "published_over_warm", "cache_mib", "resident_mib")
