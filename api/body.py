@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic_core import from_json
 
 from rag.api.errors import ApiError
+from rag.checks import check_count
 from rag.errors import LimitError
 
 
@@ -51,10 +52,11 @@ class StrictRequest(Request):
         except ValueError as error:
             raise ApiError(400, f"the body is not valid UTF-8 JSON: {error}", code="malformed_json") from None
         documents = value.get("documents") if isinstance(value, dict) else None
-        limit = int(self.app.state.max_documents)
-        if isinstance(documents, list) and len(documents) > limit:
-            message = f"corpus has {len(documents)} documents; accepted: up to {limit} (limits.documents)"
-            raise ApiError(422, message, code=LimitError.code, param="documents")
+        if isinstance(documents, list):
+            try:
+                check_count(len(documents), int(self.app.state.max_documents))
+            except LimitError as error:
+                raise ApiError(422, str(error), code=error.code, param="documents") from None
         return value
 
 

@@ -61,16 +61,19 @@ def check_query_tokens(tokens: int, limits: LimitSettings) -> None:
 
 def check_limits(documents: Sequence[Document], limits: LimitSettings) -> None:
     """Raise `LimitError` with both numbers where a corpus is larger than allowed."""
-    if len(documents) > limits.documents:
-        raise LimitError(
-            f"corpus has {len(documents)} documents; accepted: up to {limits.documents} (limits.documents)"
-        )
+    check_count(len(documents), limits.documents)
     check_document_sizes(documents, limits)
     total = sum(map(_characters, documents))
     if total > limits.total_characters:
         raise LimitError(
             f"corpus has {total} characters; accepted: up to {limits.total_characters} (limits.total_characters)"
         )
+
+
+def check_count(documents: int, most: int) -> None:
+    """Raise `LimitError` with both numbers where a corpus holds more documents than allowed."""
+    if documents > most:
+        raise LimitError(f"corpus has {documents} documents; accepted: up to {most} (limits.documents)")
 
 
 def check_document_sizes(documents: Iterable[Document], limits: LimitSettings) -> None:

@@ -18,8 +18,8 @@ class HeadReranker:
 
     Each head's calibrated document scores (Zhang et al., EMNLP 2025; here over the square root of the
     document's length) are z-scored within the list and averaged. The average, z-scored again, is added to
-    the z-scored incoming score, times ``weight``. A few heads of a small model rank about as well as BM25
-    and see other things, so the sum beats both.
+    the z-scored incoming score, times ``weight``. A few heads of a small model rank about as well as BM25;
+    what they add to a stronger incoming order is in docs/results.md.
 
     Args:
         engine: reads attention where no shared pass is given.
