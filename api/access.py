@@ -1,4 +1,4 @@
-"""One id and one log line per request; no text of a query or a document in either."""
+"""One id, one log line and one count per request; no text of a query or a document in any."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import logging
 import re
 import time
 import uuid
+from contextvars import ContextVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rag.api.errors import internal_error
+from rag.api.metrics import Metrics
 
 log = logging.getLogger("rag.api.access")
 
 HEADER = "X-Request-Id"
+current_id: ContextVar[str] = ContextVar("rag_request_id", default="")
+"""The id of the request that is worked for, for log records (`rag.api.logs`)."""
+
 _SANE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -26,8 +31,9 @@ def choose_id(given: str | None) -> str:
 class AccessLog:
     """ASGI middleware: names the request, logs it, and turns whatever escapes into a plain 500."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app
+        self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection; everything but HTTP passes through."""
@@ -36,6 +42,7 @@ class AccessLog:
             return
         name = choose_id(Headers(scope=scope).get(HEADER))
         scope.setdefault("state", {})["request_id"] = name
+        current_id.set(name)
         started = time.perf_counter()
         status = 0
 
@@ -55,4 +62,11 @@ class AccessLog:
             await response(scope, receive, send_named)
         finally:
             seconds = time.perf_counter() - started
-            log.info("%s %r %d %.3fs id=%s", scope["method"], scope["path"], status, seconds, name)
+            self.metrics.answered(getattr(scope.get("route"), "path", "unknown"), status, seconds)
+            key = getattr(scope["state"].get("key"), "name", None)
+            fields = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": round(seconds, 4)}
+            log.info(
+                "%s %r %d %.3fs id=%s",
+                *(scope["method"], scope["path"], status, seconds, name),
+                extra={"fields": fields | ({"key": key} if key else {})},
+            )

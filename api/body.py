@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import email.message
+import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
 
-from rag.api.errors import ApiError
+from rag.api.errors import ApiError, request_id
 from rag.checks import check_count
+from rag.config import Scope
 from rag.errors import LimitError
+
+log = logging.getLogger("rag.api.bodies")
 
 
 class StrictRequest(Request):
@@ -47,8 +51,11 @@ class StrictRequest(Request):
         So are too many documents (422), here and not later: a body of megabytes can list millions, and to check
         each of them would keep the event loop from everybody else.
         """
+        body = await self.body()
+        if self.app.state.log_bodies:
+            log.info("request %s: %s", request_id(self.scope), body.decode("utf-8", "replace"))
         try:
-            value = from_json(await self.body(), allow_inf_nan=False)
+            value = from_json(body, allow_inf_nan=False)
         except ValueError as error:
             raise ApiError(400, f"the body is not valid UTF-8 JSON: {error}", code="malformed_json") from None
         documents = value.get("documents") if isinstance(value, dict) else None
@@ -61,16 +68,31 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route that reads its body through `StrictRequest`."""
+    """A route that reads its body through `StrictRequest`, for those whose key may ``infer``."""
+
+    needs: ClassVar[Scope | None] = "infer"
+    """The scope that an API key must have; None is open to anyone."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's own handler over a strict request."""
         handler = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
+            if self.needs is not None:
+                # Before the body is read: a stranger's is not even received.
+                request.scope.setdefault("state", {})["key"] = request.app.state.keys.admit(request, self.needs)
             return await handler(StrictRequest(request.scope, request.receive))
 
         return strict
+
+
+def route_needing(scope: Scope | None) -> type[StrictRoute]:
+    """The class of routes for keys with ``scope``, for ``APIRouter(route_class=...)``; None is open to anyone."""
+
+    class ScopedRoute(StrictRoute):
+        needs = scope
+
+    return ScopedRoute
 
 
 def _too_large(given: str, limit: int) -> ApiError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -38,6 +38,7 @@ STATUS: Mapping[str, int] = {
     "unsupported_model": 503,
     "artefact_mismatch": 503,
     "model_output": 500,
+    "out_of_memory": 500,
     "internal_error": 500,
 }
 
@@ -48,6 +49,7 @@ FAULTS: Mapping[str, str] = {
     "model_not_found": "a model of the service cannot be had",
     "unsupported_model": "a model of the service is of a kind that it cannot use",
     "artefact_mismatch": "stored data of the service does not fit or is damaged",
+    "out_of_memory": "the request needs more memory than the service has, even alone",
     "model_output": "a model gave a value that is not a finite number",
     "internal_error": "the service failed on this request",
 }
@@ -56,11 +58,14 @@ _SEE_LOG = "its log has the details under this request id"
 # The code of a failure that HTTP itself has a status for.
 HTTP_CODES: Mapping[int, str] = {
     400: "malformed_request",
+    401: "unauthorized",
+    403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
     413: "body_too_large",
     415: "unsupported_media_type",
     429: "overloaded",
+    504: "deadline_exceeded",
 }
 
 _SHOWN_PROBLEMS = 5
@@ -132,11 +137,18 @@ def internal_error(scope: Scope, error: BaseException) -> JSONResponse:
     return error_response(scope, 500, "internal_error", f"{FAULTS['internal_error']}; {_SEE_LOG}")
 
 
+async def response_to(request: Request, error: BaseException) -> JSONResponse:
+    """The answer to any failure, in the one shape."""
+    for kind, handler in _HANDLERS.items():
+        if isinstance(error, kind):
+            return await handler(request, error)
+    return internal_error(request.scope, error)
+
+
 def install(app: FastAPI) -> None:
     """Make every error raised below ``app`` leave in the one shape."""
-    app.add_exception_handler(RagError, _rag_error)
-    app.add_exception_handler(RequestValidationError, _validation_error)
-    app.add_exception_handler(HTTPException, _http_error)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
 
 
 async def _rag_error(request: Request, error: Exception) -> JSONResponse:
@@ -180,6 +192,12 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     code = _code(problems[0])
     return error_response(request.scope, STATUS[code], code, message, param=_path(problems[0]) or None)
 
+
+_HANDLERS: Mapping[type[Exception], Callable[[Request, Any], Coroutine[Any, Any, JSONResponse]]] = {
+    RagError: _rag_error,
+    RequestValidationError: _validation_error,
+    HTTPException: _http_error,
+}
 
 # What pydantic's kinds of problem are called here; others keep pydantic's own words.
 _PROBLEMS: Mapping[str, str] = {

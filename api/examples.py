@@ -154,6 +154,14 @@ _ERRORS: dict[int, tuple[str, dict[str, str]]] = {
             "message": "query is empty (given '  '): a query needs at least one character that is not white space",
         },
     ),
+    401: (
+        "The service has API keys, and the request has none or one that is not known.",
+        {"code": "unauthorized", "message": "no API key given; accepted: Authorization: Bearer KEY"},
+    ),
+    403: (
+        "The API key may not do this.",
+        {"code": "forbidden", "message": "key 'search' has the scopes corpora:read; this needs infer"},
+    ),
     413: (
         "The body is larger than the limit.",
         {"code": "body_too_large", "message": "the body has 9437184 bytes; accepted: up to 8388608 bytes"},
@@ -175,7 +183,8 @@ _ERRORS: dict[int, tuple[str, dict[str, str]]] = {
         },
     ),
     429: (
-        "As many requests wait as are allowed to; `Retry-After` says in how many seconds to come back.",
+        "As many requests wait as are allowed to, or the API key made too many; `Retry-After` says in how many "
+        "seconds to come back.",
         {"code": "overloaded", "message": "64 requests are running or waiting; accepted: up to 64"},
     ),
     500: (
@@ -183,6 +192,13 @@ _ERRORS: dict[int, tuple[str, dict[str, str]]] = {
         {
             "code": "internal_error",
             "message": "the service failed on this request; its log has the details under this request id",
+        },
+    ),
+    504: (
+        "The answer was not ready within the seconds of `X-Request-Timeout`.",
+        {
+            "code": "deadline_exceeded",
+            "message": "not finished within 0.5 s (X-Request-Timeout): waited 0.412 s for its turn, worked 0.088 s",
         },
     ),
     503: (

@@ -37,7 +37,7 @@ def info(service: ContextService) -> InfoResponse:
         heads = _heads(service.pipeline.specs())
         cache = asdict(engine.cache_stats())
     limits = settings.limits.model_dump(mode="json")
-    limits |= {"body_bytes": int(settings.server.max_body_bytes), "queue": service.worker.limit}
+    limits |= {"body_bytes": int(settings.server.max_body_bytes), "queue": service.pool.limit}
     return InfoResponse(
         versions={"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
         model=model,

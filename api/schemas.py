@@ -204,6 +204,29 @@ class StageReply(Reply):
         return value.partition("(")[0]
 
 
+class StageCandidate(Reply):
+    """A document as a ranking or ordering stage left it, best (or first to be read) first."""
+
+    id: str
+    index: int = Field(description="Position in the request's `documents`, from 0.")
+    rank: int
+    score: float
+
+
+class StageKept(Reply):
+    """What a compressor kept of a document."""
+
+    id: str
+    index: int = Field(description="Position in the request's `documents`, from 0.")
+    spans: tuple[Characters, ...]
+
+
+class StageEvent(StageReply):
+    """The data of a `stage` event: what the stage did, and the documents it gave."""
+
+    documents: tuple[StageCandidate | StageKept, ...]
+
+
 class ContextResponse(Reply):
     """Ranked, compressed, ordered context and an account of everything on the way."""
 

@@ -11,17 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from rag.api.app import create_app
+from rag.api.logs import logging_config
 from rag.config import CONFIG_VARIABLE, Settings
 
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "loggers": {name: {"handlers": ["stderr"], "level": "INFO", "propagate": False} for name in ("rag", "uvicorn")},
-}
+# The longest that a thread computing in Python keeps the interpreter's lock when the model thread wants it back, which
+# that does after each of the thousand short operations of a pass: with Python's own 5 ms it would mostly wait.
+_SWITCH_SECONDS = 0.0005
 
 
 def serve(settings: Settings) -> None:
@@ -32,19 +30,26 @@ def serve(settings: Settings) -> None:
     options: dict[str, Any] = {
         "host": settings.server.host,
         "port": settings.server.port,
-        "log_config": LOGGING,
+        "log_config": logging_config(settings.server.log_format),
         "access_log": False,
     }
     # uvicorn raises the signal again once all is finished; without this, a clean stop would look like a crash.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if settings.server.workers == 1:
+        sys.setswitchinterval(_SWITCH_SECONDS)
         uvicorn.run(create_app(settings), **options)
         return
     with TemporaryDirectory(prefix="rag-") as folder:
         inherited = environment(settings, Path(folder))
         os.environ.clear()
         os.environ.update(inherited)
-        uvicorn.run("rag.api.app:create_app", factory=True, workers=settings.server.workers, **options)
+        uvicorn.run("rag.api.server:make_worker", factory=True, workers=settings.server.workers, **options)
+
+
+def make_worker() -> FastAPI:
+    """The application of one of several worker processes, with the configuration in force."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    return create_app()
 
 
 def environment(settings: Settings, folder: Path, base: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,18 +1,22 @@
-"""The one thread that runs the model, behind a bounded queue.
+"""The threads in which requests run, behind a bounded queue.
 
-The event loop hands work over and never blocks. This is the seam where batching will sit: whoever
-calls `ModelWorker.run` does not know how, or together with what, its work is done.
+What a request computes itself (lexical search, choosing sentences) runs in one of these threads; what it
+needs of a model it asks of the one model thread (`rag.api.model_thread`), together with the others. The
+event loop hands work over and never blocks.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from rag.api.tickets import Ticket, current
 
 T = TypeVar("T")
 
@@ -35,16 +39,18 @@ class Finished(Generic[T]):
     waited: float
 
 
-class ModelWorker:
-    """Runs callables one after the other in its own thread.
+class RequestPool:
+    """Runs callables in a few threads, begun in the order they came.
 
     Args:
         limit: how many may be running or waiting at once.
+        threads: how many may be running at once.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, threads: int = 1) -> None:
         self.limit = limit
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rag-model")
+        self.threads = threads
+        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rag-request")
         self._pending = 0
         self._seconds = 1.0
 
@@ -53,27 +59,33 @@ class ModelWorker:
         """How many are running or waiting."""
         return self._pending
 
-    async def run(self, work: Callable[[], T]) -> Finished[T]:
+    async def run(self, work: Callable[[], T], ticket: Ticket | None = None) -> Finished[T]:
         """Wait for the turn of ``work`` and return what it returns.
 
-        A caller that is cancelled before its turn leaves the queue, and the work is not done.
+        A caller that is cancelled before its turn leaves the queue, and the work is not done; neither is it
+        where ``ticket`` is dead by then. While the work runs, `rag.api.tickets.current` is its ticket.
 
         Raises:
             QueueFullError: the queue is at its bound; nothing was queued.
+            DroppedError: the ticket was dead when its turn came.
         """
         if self._pending >= self.limit:
-            raise QueueFullError(self._pending, self.limit, max(1, math.ceil(self._pending * self._seconds)))
+            seconds = self._pending * self._seconds / self.threads
+            raise QueueFullError(self._pending, self.limit, max(1, math.ceil(seconds)))
+        ticket = ticket or Ticket()
         queued = time.perf_counter()
 
         def timed() -> Finished[T]:
-            began = time.perf_counter()
+            ticket.check()
+            current.set(ticket)
+            began = ticket.began = time.perf_counter()
             value = work()
             self._seconds += _SMOOTHING * (time.perf_counter() - began - self._seconds)
             return Finished(value, began - queued)
 
         self._pending += 1
         loop = asyncio.get_running_loop()
-        future = self._executor.submit(timed)
+        future = self._executor.submit(contextvars.copy_context().run, timed)
         future.add_done_callback(lambda done: self._settle(loop, done))
         return await asyncio.wrap_future(future)
 
@@ -86,5 +98,5 @@ class ModelWorker:
         self._pending -= 1
 
     def close(self) -> None:
-        """Finish what was accepted, then end the thread. Blocks."""
+        """Finish what was accepted, then end the threads. Blocks."""
         self._executor.shutdown(wait=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.attention.reading import calibrated_attention, head_rows
-from rag.attention.types import AttentionMap, BlockSpan, Head
+from rag.attention.types import AttentionMap, Head
 from rag.errors import InputError
 from rag.types import Span
 
@@ -39,8 +39,10 @@ def last_row_shares(attention: AttentionMap, heads: Sequence[Head] | None = None
     return np.asarray(row / np.maximum(row.sum(axis=1, keepdims=True), 1e-8))
 
 
-def sentence_means(attention: AttentionMap, spans: Sequence[Sequence[Span]], values: Floats) -> list[Floats]:
-    """Mean of ``values`` over the tokens of each sentence.
+def sentence_means(
+    attention: AttentionMap, spans: Sequence[Sequence[Span]], values: Floats, length_power: float = 1.0
+) -> list[Floats]:
+    """Mean of ``values`` over the tokens of each sentence, or with ``length_power`` p the sum over (tokens) ** p.
 
     Args:
         attention: whose tokens ``values`` belong to.
@@ -54,15 +56,26 @@ def sentence_means(attention: AttentionMap, spans: Sequence[Sequence[Span]], val
     """
     means = [np.full((len(values), len(of)), -np.inf) for of in spans]
     for block in attention.blocks:
-        owner = _owners(block, spans[block.document])
+        owner = token_owners(block.offsets, spans[block.document])
         inside = np.flatnonzero(owner >= 0)
         if not len(inside):
             continue
         numbers, first, counts = np.unique(owner[inside], return_index=True, return_counts=True)
         sums = np.add.reduceat(values[:, block.tokens.start + inside], first, axis=1)
         here = means[block.document]
-        here[:, numbers] = np.maximum(here[:, numbers], sums / counts)
+        here[:, numbers] = np.maximum(here[:, numbers], sums / counts**length_power)
     return means
+
+
+def token_owners(offsets: Sequence[Span], spans: Sequence[Span]) -> NDArray[np.int64]:
+    """The sentence that holds each token's last character (T,), -1 for none; ascending over those that have one."""
+    if not spans:
+        return np.full(len(offsets), -1)
+    starts = np.array([span.start for span in spans])
+    ends = np.array([span.end for span in spans])
+    last = np.array([max(end - 1, start) for start, end in offsets], dtype=np.int64)
+    owner = np.searchsorted(starts, last, side="right") - 1
+    return np.where((last >= 0) & (owner >= 0) & (last < ends[owner]), owner, -1)
 
 
 def _row(attention: AttentionMap, name: str) -> NDArray[np.float32]:
@@ -71,14 +84,3 @@ def _row(attention: AttentionMap, name: str) -> NDArray[np.float32]:
     if name not in rows:
         raise InputError(f"the attention map has no {name!r} row; it has: {', '.join(rows)}")
     return np.asarray(rows[name], dtype=np.float32)[:, 0]
-
-
-def _owners(block: BlockSpan, spans: Sequence[Span]) -> NDArray[np.int64]:
-    """The sentence of each token of a block, -1 for none; ascending over the tokens that have one."""
-    if not spans:
-        return np.full(len(block.offsets), -1)
-    starts = np.array([span.start for span in spans])
-    ends = np.array([span.end for span in spans])
-    last = np.array([max(end - 1, start) for start, end in block.offsets], dtype=np.int64)
-    owner = np.searchsorted(starts, last, side="right") - 1
-    return np.where((last >= 0) & (owner >= 0) & (last < ends[owner]), owner, -1)

@@ -11,6 +11,7 @@ from rag.attention.types import Attender
 from rag.budget import Budget
 from rag.compressors.base import SentenceCompressor, TokenCounter
 from rag.compressors.budgeting import Floats, Objective
+from rag.compressors.tokens import named_tokenizer
 from rag.embedding import TextEmbedder
 from rag.errors import BudgetError, ConfigError
 from rag.registry import register
@@ -46,7 +47,7 @@ class RandomCompressor(SentenceCompressor):
     ) -> list[Floats]:
         """Uniform random numbers."""
         del documents, attender
-        draw = random.Random(f"{self.seed} {query.text}")
+        draw = random.Random(f"{self.seed} {query.full_text}")
         return [np.array([draw.random() for _ in of]) for of in spans]
 
 
@@ -76,7 +77,7 @@ class BM25Compressor(SentenceCompressor):
         stemmed = snowball_language(self.language)
         # Stop words and single letters stay: a sentence has few words to be found by.
         tokenise = Tokeniser(stemmed or "english", stem=stemmed is not None, stopwords=False, min_length=1)
-        wanted, *terms = map(tokenise, [query.text, *_pieces(documents, spans)])
+        wanted, *terms = map(tokenise, [query.full_text, *_pieces(documents, spans)])
         # bm25s fails on a query, and on a corpus, without any term.
         if not wanted or not any(terms):
             return _per_document(np.zeros(len(terms)), spans)
@@ -103,7 +104,7 @@ class DenseCompressor(SentenceCompressor):
     ) -> list[Floats]:
         """Cosine similarity, the greatest over a sentence's windows."""
         del attender
-        wanted = self.embedder.encode([query.text])[0]
+        wanted = self.embedder.encode([query.full_text])[0]
         windows, owners = self.embedder.encode_windows(_pieces(documents, spans))
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         best = np.maximum.reduceat((windows @ wanted).astype(np.float64), starts)
@@ -118,6 +119,8 @@ class WholeCompressor:
     Args:
         engine: counts tokens, where `compress` is not given an ``attender``.
         min_keep: 1 refuses a budget in which not even the shortest document fits; with 0 none may be kept.
+        tokenizer: the name of the tokenizer that tokens are counted in (see `rag.compressors.tokens`); None for the
+            attention model's.
 
     A document that is left out has no spans. A kept one is one span, from its first visible character to
     its last.
@@ -126,6 +129,7 @@ class WholeCompressor:
     engine: TokenCounter = field(repr=False)
     _: KW_ONLY
     min_keep: Literal[0, 1] = 1
+    tokenizer: str | None = None
 
     def __post_init__(self) -> None:
         if self.min_keep not in (0, 1):
@@ -145,7 +149,7 @@ class WholeCompressor:
             BudgetError: a document must be kept and the budget is below the shortest.
         """
         del query
-        counter = attender or self.engine
+        counter = named_tokenizer(self.tokenizer) if self.tokenizer else attender or self.engine
         texts = [item.document.text.strip() for item in documents]
         starts = [len(item.document.text) - len(item.document.text.lstrip()) for item in documents]
         tokens = counter.count_tokens(texts) if texts else []

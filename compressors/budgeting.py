@@ -106,6 +106,7 @@ def keep(
     objective: Objective = "mass",
     min_keep: int = 1,
     excluded: NDArray[np.bool_] | None = None,
+    required: NDArray[np.bool_] | None = None,
 ) -> tuple[int, ...]:
     """The sentences to keep: as much ``objective`` as fits, never more than ``limit`` in joined text.
 
@@ -117,21 +118,32 @@ def keep(
         objective: see `Objective`.
         min_keep: 1 keeps at least one sentence, the strongest that fits, also where all are excluded; 0 may keep none.
         excluded: which sentences (n,) are not kept for any other reason; None for none.
+        required: which sentences (n,) are kept whatever they score, excluded or not; None for none.
 
     Returns:
         Sentence numbers, ascending.
 
     Raises:
-        BudgetError: one sentence must be kept and the limit is below the shortest.
+        BudgetError: the required sentences are above the limit, or one must be kept and the limit is below the
+            shortest; says both numbers.
         ConfigError: an unknown objective.
     """
     if objective not in get_args(Objective):
         raise ConfigError(f"objective {objective!r}; accepted: {', '.join(get_args(Objective))}")
     if not len(strength):
         return ()
+    must = np.zeros(len(strength), dtype=bool) if required is None else required
+    forced = tuple(np.flatnonzero(must).tolist())
+    needed = passages.measure(forced)
+    if needed > limit:
+        raise BudgetError(
+            f"budget allows {limit} {unit} and the {len(forced)} protected sentences have {needed}: "
+            f"accepted is a budget of {needed} or more"
+        )
     strongest = strength
     if excluded is not None:
         strength = np.where(excluded, -np.inf, strength)
+    strength = np.where(must, np.nan_to_num(strength, neginf=_FLOOR), strength)
     wanted = tuple(np.flatnonzero(np.isfinite(strength)).tolist())
     if wanted and passages.measure(wanted) <= limit:
         return wanted
@@ -146,22 +158,35 @@ def keep(
     kept: tuple[int, ...] = ()
     # Tokens of joined text can differ from the sum of the parts by a few: the limit is tightened by the excess.
     for _ in range(_TIGHTENINGS):
-        kept = _best(costs, opens, strength, allowed, objective)
+        kept = _best(costs, opens, strength, must, allowed, objective)
         excess = passages.measure(kept) - limit
         if excess <= 0:
             break
         allowed = max(0, allowed - excess)
-    while kept and passages.measure(kept) > limit:
-        kept = tuple(item for item in kept if item != min(kept, key=lambda item: strength[item]))
+    if not set(forced) <= set(kept):  # the sum of the parts, or a choice that is not exact, left one of them out
+        kept = forced
+    while passages.measure(kept) > limit:
+        weakest = min((item for item in kept if not must[item]), key=lambda item: strength[item])
+        kept = tuple(item for item in kept if item != weakest)
     return kept or ((_single(costs[:, 0], strongest, limit),) if min_keep else ())
 
 
-def _best(costs: Ints, opens: NDArray[np.bool_], strength: Floats, limit: int, objective: Objective) -> tuple[int, ...]:
+def _best(
+    costs: Ints,
+    opens: NDArray[np.bool_],
+    strength: Floats,
+    must: NDArray[np.bool_],
+    limit: int,
+    objective: Objective,
+) -> tuple[int, ...]:
     if objective == "best-first":
-        return _best_first(costs, opens, strength, limit)
+        return _best_first(costs, opens, np.where(must, strength + 2 + strength.max(), strength), limit)
     # A sentence of size 0 still counts for its score.
     weights = np.maximum(costs[:, 0], 1) if objective == "mass" else 1
-    return select(costs, strength * weights, limit, opens=opens)
+    utilities = strength * weights
+    if must.any():  # one of them outweighs all that others could add
+        utilities = utilities + np.where(must, 1 + utilities[np.isfinite(utilities)].sum(), 0.0)
+    return select(costs, utilities, limit, opens=opens)
 
 
 def _best_first(costs: Ints, opens: NDArray[np.bool_], strength: Floats, limit: int) -> tuple[int, ...]:

@@ -7,13 +7,14 @@ import gzip
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from rag.errors import InputError
 from rag.eval.runs import Qrels, add_judgement
+from rag.sentences import sentences
 from rag.types import Document, Query, check_unique_ids
 
 _Place: TypeAlias = Path | zipfile.Path
@@ -109,7 +110,9 @@ def load_qa(path: str | Path) -> tuple[Question, ...]:
     """Read questions with answers and documents, one JSON object a line, gzip too.
 
     Form: ``{"_id", "question", "answers": [...], "documents": [{"_id", "title", "text", "supporting"}],
-    "supporting_sentences"?: [{"doc_id", "text"}]}``; other keys are ignored.
+    "supporting_sentences"?: [{"doc_id", "text"}], "decomposition"?: [{"answer", "paragraph_support_idx"}]}``; other
+    keys are ignored. Where there are no supporting sentences but reasoning steps (MuSiQue), the sentences of a step's
+    document that hold the step's answer stand for them.
 
     Raises:
         InputError: the file is missing, or a line is malformed (names file and line).
@@ -185,15 +188,29 @@ def _question(record: Mapping[str, Any]) -> Question:
     answers = record["answers"]
     if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
         raise InputError(f"answers must be a list of strings, given {answers!r}")
+    marked = tuple(
+        SupportingSentence(_id(item, "doc_id"), item["text"]) for item in record.get("supporting_sentences") or ()
+    )
     return Question(
         query=Query(record["question"], _id(record)),
         answers=tuple(answers),
         documents=documents,
         supporting=frozenset(_id(item) for item in record["documents"] if item.get("supporting")),
-        supporting_sentences=tuple(
-            SupportingSentence(_id(item, "doc_id"), item["text"]) for item in record.get("supporting_sentences") or ()
-        ),
+        supporting_sentences=marked or tuple(_step_sentences(record.get("decomposition") or (), documents)),
     )
+
+
+def _step_sentences(steps: Sequence[Mapping[str, Any]], documents: Sequence[Document]) -> Iterator[SupportingSentence]:
+    for step in steps:
+        place = step.get("paragraph_support_idx")
+        if place is None:
+            continue
+        if not isinstance(place, int) or not 0 <= place < len(documents):
+            raise InputError(f"paragraph_support_idx must be from 0 to {len(documents) - 1}, given {place!r}")
+        document = documents[place]
+        for start, end in sentences(document.text) if document.text else ():
+            if step["answer"].casefold() in document.text[start:end].casefold():
+                yield SupportingSentence(document.id, document.text[start:end])
 
 
 def _read_qrels(place: _Place) -> Qrels:

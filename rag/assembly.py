@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
+from rag.citations import Citation, text_citations
 from rag.errors import ModelOutputError, shown
 from rag.results import ContextDocument, ContextSentence, DroppedDocument
 from rag.template import around_text
@@ -86,8 +87,31 @@ def assemble(documents: Iterable[ContextDocument], template: str, separator: str
     ``template`` has the fields of `rag.template.FIELDS`, ``{number}`` counts from 1 in reading order.
     Where a field is empty, the white space it leaves at the ends of lines outside the text goes too.
     """
+    framed = _framed(documents, template)
+    return separator.join(before + document.text + after for document, before, after in framed)
+
+
+def assemble_cited(
+    documents: Iterable[ContextDocument], kept: Mapping[str, CompressedDocument], template: str, separator: str
+) -> tuple[str, tuple[Citation, ...]]:
+    """What `assemble` gives, and where each run of source text in it came from.
+
+    ``kept`` holds, by id, what ``documents`` were made from.
+    """
+    parts: list[str] = []
+    citations: list[Citation] = []
+    position = 0
+    for document, before, after in _framed(documents, template):
+        position += len(separator) if parts else 0
+        citations += text_citations(kept[document.id], position + len(before))
+        parts.append(before + document.text + after)
+        position += len(parts[-1])
+    return separator.join(parts), tuple(citations)
+
+
+def _framed(documents: Iterable[ContextDocument], template: str) -> Iterator[tuple[ContextDocument, str, str]]:
+    """Each document that holds any text or title, with what stands before and behind its text."""
     head, tail = around_text(template)
-    blocks = []
     for number, document in enumerate((item for item in documents if not item.empty), start=1):
         fields = {
             "number": number,
@@ -97,8 +121,7 @@ def assemble(documents: Iterable[ContextDocument], template: str, separator: str
             "score": document.score,
         }
         before, after = (_trimmed(part.format(**fields)) for part in (head, tail))
-        blocks.append(before + document.text + after)
-    return separator.join(blocks)
+        yield document, before, after
 
 
 def _trimmed(text: str) -> str:

@@ -55,14 +55,19 @@ class _Section(BaseModel):
 
 
 class EngineSettings(_Section):
-    """How the attention engine reads documents; ``store`` is the folder of a block store (``rag index``)."""
+    """How the attention engine reads documents; ``store`` is the folder of a block store (``rag index``), ``adapter``
+    the file of a trained attention adapter. ``cache_precision`` is how keys and values are kept, in memory and in a
+    store (null: in ``dtype``); int8 takes about a quarter of the memory of float32.
+    """
 
     layout: Literal["block", "causal"] = "block"
     window_tokens: Annotated[int, Field(ge=8)] = 512
     overlap_tokens: Annotated[int, Field(ge=0)] = 64
     cache_bytes: ByteSize = ByteSize(1 << 30)
     dtype: Literal["float32", "bfloat16"] = "float32"
+    cache_precision: Literal["float32", "float16", "bfloat16", "int8"] | None = None
     store: Path | None = None
+    adapter: Path | None = None
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> EngineSettings:
@@ -184,13 +189,52 @@ class LimitSettings(_Section):
     total_characters: PositiveInt = 8_000_000
 
 
+Scope = Literal["infer", "corpora:read", "corpora:write", "metrics"]
+"""What an API key may do: rank, compress and embed what it sends; ask stored corpora; change them; read metrics."""
+
+
+class KeySettings(_Section):
+    """An API key: its name for logs and errors, and the SHA-256 of it (`rag serve keys new` makes both).
+
+    ``corpora`` names the stored corpora it may use (None: all); ``requests_per_minute`` bounds it (None: nothing).
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    scopes: tuple[Scope, ...] = ("infer", "corpora:read")
+    corpora: tuple[str, ...] | None = None
+    requests_per_minute: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
 class ServerSettings(_Section):
-    """Where and how the HTTP service listens."""
+    """Where and how the HTTP service listens.
+
+    ``queue`` bounds the requests that run or wait, ``concurrency`` those that run. One attention pass reads up to
+    ``batch_tokens`` document tokens for up to ``batch_requests`` requests. Without ``keys`` anyone may use the
+    service; ``requests_per_minute`` then bounds all of them together. ``cors_origins`` are the pages that
+    browsers may call it from. Limits and queues are those of one worker process.
+    """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8484
     workers: PositiveInt = 1
     max_body_bytes: ByteSize = ByteSize(8 << 20)
+    queue: PositiveInt = 64
+    concurrency: PositiveInt = 32
+    batch_tokens: PositiveInt = 100_000
+    batch_requests: PositiveInt = 32
+    keys: tuple[KeySettings, ...] = ()
+    requests_per_minute: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    cors_origins: tuple[str, ...] = ()
+    log_format: Literal["text", "json"] = "text"
+    log_bodies: bool = False
+
+    @model_validator(mode="after")
+    def _keys_differ(self) -> ServerSettings:
+        names, hashes = [key.name for key in self.keys], [key.sha256 for key in self.keys]
+        if len(set(names)) < len(names) or len(set(hashes)) < len(hashes):
+            raise ValueError("each of the keys must have a name and a sha256 of its own")
+        return self
 
     @field_serializer("max_body_bytes")
     def _bytes(self, size: ByteSize) -> int:

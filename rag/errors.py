@@ -98,3 +98,9 @@ class ModelOutputError(RagError):
     """The model produced a value that is not a finite number."""
 
     code: ClassVar[str] = "model_output"
+
+
+class DeviceMemoryError(RagError):
+    """A single request that the device has not the memory for."""
+
+    code: ClassVar[str] = "out_of_memory"

@@ -8,8 +8,8 @@ from typing import Literal
 
 from rag.types import Span
 
-Kind = Literal["whole", "item", "prose"]
-"""A block that is one sentence (code, table, heading), a list item, or running text."""
+Kind = Literal["whole", "heading", "item", "prose"]
+"""A block that is one sentence (code, table), a heading (one sentence too), a list item, or running text."""
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
@@ -57,8 +57,10 @@ class _Lines:
 
     def block(self, line: int) -> tuple[int, Kind]:
         """How many lines the block that starts at ``line`` has, and its kind."""
-        if count := self.special(line):
+        if count := self._code(line) or self._table(line):
             return count, "whole"
+        if count := self._heading(line):
+            return count, "heading"
         end = line + 1
         if _ITEM.match(self.text[line]):
             while end < len(self.text) and self._continues_item(end):

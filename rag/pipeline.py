@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag.assembly import Fate, assemble, dropped, is_away
+from rag.assembly import Fate, assemble_cited, dropped, is_away
 from rag.budget import Budget
 from rag.checks import as_query, check_limits, check_query_tokens, full_text, whole_count
 from rag.config import BudgetSettings, LimitSettings, Settings, StageSettings
@@ -65,6 +65,11 @@ class Pipeline:
         return self
 
     @property
+    def resources(self) -> Resources:
+        """The models that the stages share, loaded on first use."""
+        return self._resources
+
+    @property
     def engine(self) -> Attender:
         """The attention engine, loaded if it is not yet."""
         return self._resources.engine()
@@ -102,7 +107,8 @@ class Pipeline:
 
         ``top_n``, ``budget`` and ``retrieve_k`` stand in for the settings of the same name; ``budget`` bounds
         the kept document text, not the titles and numbers of the assembled context. ``on_stage`` is called
-        with each `StageTrace` as soon as its stage has ended.
+        with the `StageTrace` of each stage and what it gave (`ScoredDocument` or `CompressedDocument` values), as soon
+        as it has ended; what it raises ends the run.
 
         ==============================================  ====================================================
         given                                           outcome
@@ -159,16 +165,16 @@ class Pipeline:
         from rag.request import Request  # loads torch
 
         engine = self._resources.engine()
-        query_tokens, *tokens = engine.count_tokens(
-            [" ".join((*question.history, question.text)), *map(full_text, documents)]
-        )
+        query_tokens, *tokens = engine.count_tokens([question.full_text, *map(full_text, documents)])
         check_query_tokens(query_tokens, limits)
         request = Request(self._stages(), self._chosen, engine, question, documents, tokens, limits, on_stage)
         ranked = request.rank(candidates)
         taken = ranked[:wanted]
         kept = request.compress(taken, budget)
         results = request.results(taken, kept)
-        context = assemble(results, self.settings.context_template, self.settings.context_separator)
+        context, citations = assemble_cited(
+            results, kept, self.settings.context_template, self.settings.context_separator
+        )
         (context_tokens,) = engine.count_tokens([context])
         away = frozenset(item.document.id for item in taken if is_away(kept[item.document.id]))
         bound = str(BudgetSettings(amount=budget.amount, unit=budget.unit))
@@ -191,6 +197,7 @@ class Pipeline:
             seconds=time.perf_counter() - started,
             warnings=_warnings(documents, results, unused),
             pipeline=self.describe(),
+            citations=citations,
         )
 
     def _checked(self, kind: Kind) -> StageSettings | None:

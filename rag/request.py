@@ -5,26 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag.assembly import context_document, is_away, require_finite, scores_of, uncompressed, with_empty_last
 from rag.attention.shared import SharedPass
 from rag.budget import Budget
 from rag.checks import check_read_tokens
 from rag.config import LimitSettings, StageSettings
+from rag.indexed import IndexedCorpora
 from rag.registry import Kind
 from rag.results import ContextDocument, StageTrace
 from rag.stages import Compressor, Ordering, Reranker, Retriever
-from rag.types import CORPUS_INDEX, CompressedDocument, Document, Query, ScoredDocument
+from rag.types import CORPUS_INDEX, ORDERING_NOTES, CompressedDocument, Document, Query, ScoredDocument
 
 if TYPE_CHECKING:
     from rag.attention.types import Attender, AttentionSpec
 
 T = TypeVar("T")
-OnStage = Callable[[StageTrace], None]
+OnStage = Callable[[StageTrace, Sequence[ScoredDocument] | Sequence[CompressedDocument]], None]
+"""Told what a stage did and what it gave, as soon as it has ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stages:
     """The stages of a pipeline, ready to run; None is off."""
 
@@ -32,6 +35,11 @@ class Stages:
     reranker: Reranker | None
     compressor: Compressor | None
     ordering: Ordering | None
+
+    @cached_property
+    def corpora(self) -> IndexedCorpora:
+        """The retriever, over any corpus."""
+        return IndexedCorpora(self.retriever)
 
     def specs(self) -> list[AttentionSpec]:
         """What the attention stages say in advance that they will read."""
@@ -82,7 +90,7 @@ class Request:
         return with_empty_last(ranked, self._empty[: k - len(ranked)])
 
     def _retrieve(self, k: int) -> Callable[[], list[ScoredDocument]]:
-        return lambda: self._stages.retriever.index(self._full).retrieve([self._query], k)[0]
+        return lambda: self._stages.corpora.retrieve(self._query, self._full, k)
 
     def _ranking(
         self, kind: Kind, documents: Sequence[Document], call: Callable[[], list[ScoredDocument]]
@@ -126,6 +134,7 @@ class Request:
                 [item.document for item in given],
                 lambda: ordering.order(self._query, given, attender=self.shared),
                 lambda items: [item.document for item in items],
+                notes=lambda items: items[0].trace.get(ORDERING_NOTES, {}),
             )
         return tuple(
             context_document(
@@ -150,6 +159,7 @@ class Request:
         left: Callable[[T], Sequence[Document]],
         tokens_in: Callable[[T], int] | None = None,
         tokens_out: Callable[[T], int] | None = None,
+        notes: Callable[[T], Mapping[str, Any]] = lambda _: {},
     ) -> T:
         """Run one stage and note what it did; ``left`` gives the documents that came out."""
         if getattr(getattr(self._stages, kind), "spec", None) is not None:
@@ -167,9 +177,9 @@ class Request:
             documents_out=len(out),
             tokens_in=tokens_in(answer) if tokens_in else sum(self._tokens[item.id] for item in documents),
             tokens_out=tokens_out(answer) if tokens_out else sum(self._tokens[item.id] for item in out),
-            details=self.shared.count.since(before),
+            details={**self.shared.count.since(before), **notes(answer)},
         )
         self.trace.append(trace)
         if self._on_stage is not None:
-            self._on_stage(trace)
+            self._on_stage(trace, answer)  # type: ignore[arg-type]
         return answer

@@ -34,13 +34,14 @@ def load_engine(settings: Settings) -> AttentionEngine:
     options = settings.engine
     return AttentionEngine(
         settings.model,
+        adapter=options.adapter,
         layout=options.layout,
         device=resolve_device(settings.device),
         dtype=options.dtype,
         window_tokens=options.window_tokens,
         overlap_tokens=options.overlap_tokens,
         cache_bytes=options.cache_bytes,
-        cache_precision=options.dtype,
+        cache_precision=options.cache_precision or options.dtype,
         store=options.store,
         threads=settings.threads,
     )

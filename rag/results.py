@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rag.citations import Citation, Source, cite
+from rag.errors import InputError
 from rag.types import Span
 
 DropReason = Literal["not_retrieved", "below_top_n", "compressed_away"]
@@ -94,7 +96,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ContextResult:
-    """The answer to one query: documents in reading order, the assembled context, and the account."""
+    """The answer to one query: documents in reading order, the assembled context, and the account.
+
+    ``citations`` are the runs of ``context`` that are text of a document, ascending and apart; titles, numbers,
+    separators and ellipses are in none.
+    """
 
     query: str
     results: tuple[ContextDocument, ...]
@@ -105,3 +111,16 @@ class ContextResult:
     seconds: float
     warnings: tuple[str, ...]
     pipeline: dict[str, Any]
+    citations: tuple[Citation, ...] = ()
+
+    def cite(self, position: int) -> Source | None:
+        """The document and the offset in its text that the character ``context[position]`` comes from.
+
+        None for a character that no document's text holds (a title, a number, a separator, an ellipsis).
+
+        Raises:
+            InputError: a position outside the context.
+        """
+        if not 0 <= position < len(self.context):
+            raise InputError(f"position {position} in a context of {len(self.context)} characters")
+        return cite(self.citations, position)

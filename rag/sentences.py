@@ -45,7 +45,7 @@ def sentences(text: str, language: str = "en", max_words: int = MAX_WORDS) -> tu
     require_text(text, "text to split into sentences")
     if max_words < 1:
         raise InputError(f"max_words must be at least 1, given {max_words}")
-    plain = _SURROGATES.sub("\ufffd", _SPACES.sub(" ", _LINE_BREAKS.sub("\n", text)))
+    plain = _plain(text)
     starts: list[int] = []
     for block, kind in blocks(plain):
         if kind == "prose" or (kind == "item" and len(_words(plain, block)) > max_words):
@@ -59,11 +59,21 @@ def sentences(text: str, language: str = "en", max_words: int = MAX_WORDS) -> tu
     return tuple(Span(start, end) for start, end in pairwise([0, *borders[1:], len(plain)]) if start < end)
 
 
+def headings(text: str) -> tuple[Span, ...]:
+    """The Markdown headings of ``text`` in order, each with the line break at its end; each holds one sentence."""
+    return tuple(block for block, kind in blocks(_plain(text)) if kind == "heading")
+
+
 def trim(text: str, span: Span) -> Span:
     """``span`` without the white space at its ends (empty where it holds nothing else)."""
     piece = text[span.start : span.end]
     start = span.start + len(piece) - len(piece.lstrip())
     return Span(start, max(start, span.start + len(piece.rstrip())))
+
+
+def _plain(text: str) -> str:
+    """``text`` as the splitter and the Markdown reader can take it, every character in its place."""
+    return _SURROGATES.sub("\ufffd", _SPACES.sub(" ", _LINE_BREAKS.sub("\n", text)))
 
 
 def _prose(text: str, block: Span, language: str) -> list[Span]:

@@ -78,9 +78,21 @@ class Query:
                 "that is not white space"
             )
 
+    @property
+    def full_text(self) -> str:
+        """Earlier turns and the question, oldest first, joined by a space: what every stage reads.
+
+        Each turn weighs as much as the question; an app that wants less of them gives fewer, or rewrites.
+        """
+        return " ".join((*self.history, self.text))
+
 
 CORPUS_INDEX = "index"
 """The key of a document's position in the corpus (from 0) in the ``trace`` of a `ScoredDocument`."""
+
+ORDERING_NOTES = "ordering"
+"""The key of what an ordering says of its own work (a mapping of plain values) in the ``trace`` of a `ScoredDocument`;
+a pipeline puts it into the details of the stage's trace."""
 
 
 class Span(NamedTuple):

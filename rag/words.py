@@ -15,6 +15,7 @@ from typing import Any
 import regex
 
 from rag.errors import ConfigError
+from rag.types import Span
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _WORD = regex.compile(r"\w+")
@@ -143,6 +144,17 @@ class Tokeniser:
         terms = [term for term in _terms(_normalise(text), self.min_length) if term not in self.stop_words]
         return list(_stemmer(self.language).stemWords(terms)) if self.stem else terms
 
+    def located(self, text: str) -> list[tuple[str, Span]]:
+        """The terms of ``text`` with the characters that each stands on; those of unspaced scripts overlap."""
+        found: list[tuple[str, Span]] = []
+        for part in _PARTS.finditer(text):
+            if part["run"]:
+                places = _pair_places(*part.span(), text)
+                found += [(_normalise(text[slice(*place)]), place) for place in places]
+            else:
+                found += [(term, Span(*part.span())) for term in self(part[0])]
+        return found
+
 
 def _terms(text: str, min_length: int) -> Iterable[str]:
     for word in _WORD.findall(text):
@@ -159,11 +171,16 @@ def _terms(text: str, min_length: int) -> Iterable[str]:
 
 def _pairs(run: str) -> Iterable[str]:
     """Overlapping pairs of a run and its Han characters; a run of one character is itself a term."""
-    if len(run) == 1:
-        yield run
+    return (run[start:end] for start, end in _pair_places(0, len(run), run))
+
+
+def _pair_places(start: int, end: int, text: str) -> Iterable[Span]:
+    """Where the terms of `_pairs` stand in a run of an unspaced script, ``text[start:end]``."""
+    if end - start == 1:
+        yield Span(start, end)
         return
-    for position, character in enumerate(run):
-        if _HAN.match(character):
-            yield character
-        if position + 1 < len(run):
-            yield run[position : position + 2]
+    for at in range(start, end):
+        if _HAN.match(text[at]):
+            yield Span(at, at + 1)
+        if at + 1 < end:
+            yield Span(at, at + 2)

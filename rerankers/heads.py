@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from rag.attention.types import Attender, AttentionSpec, Engine, Head
+from rag.attention.types import Attender, AttentionSpec, Engine, HeadChoice
 from rag.errors import InputError
 from rag.registry import register
 from rag.rerankers.listwise import Scores, rerank_readable
@@ -23,23 +22,24 @@ class HeadReranker:
 
     Args:
         engine: reads attention where no shared pass is given.
-        heads: (layer, head) pairs, or the file that `rag heads detect` wrote; None for the list that ships
-            with the model.
+        heads: (layer, head) pairs, the file that `rag heads detect` wrote, or the name of a published list
+            ("published:llama-3.1-8b-nq", see `rag heads list`); None for those of the engine's adapter, each with
+            its trained weight, or the list that ships with the model, all alike.
         weight: of the heads against the incoming score, 0 or more; None ranks by the heads alone.
 
     Raises:
         InputError: a negative weight.
-        ConfigError: no heads are given and none ship for this model.
-        ArtefactError: a file of heads that is damaged, or was made for another model, wording, layout or task.
+        ConfigError: no heads are given and none ship for this model, or a published list that is not known.
+        ArtefactError: a file of heads that is damaged, or was made for another model, wording, layout or task; a
+            published list for a model of another shape.
     """
 
-    def __init__(
-        self, engine: Engine, *, heads: tuple[Head, ...] | Path | None = None, weight: float | None = 0.75
-    ) -> None:
+    def __init__(self, engine: Engine, *, heads: HeadChoice = None, weight: float | None = 0.75) -> None:
         if weight is not None and not weight >= 0:
             raise InputError(f"weight of the heads must be 0 or more, or null for the heads alone; given {weight}")
         self._engine = engine
         self._heads = engine.choose_heads("document", heads)
+        self._head_weights = (engine.default_weights("document") if heads is None else None) or (1.0,)
         self._weight = weight
 
     @property
@@ -59,7 +59,8 @@ class HeadReranker:
         from rag.rerankers.scores import head_scores, zscore
 
         answer = attender.attend(query, [item.document for item in given], self.spec)
-        heads = zscore(zscore(head_scores(answer, self._heads)).mean(0))
+        weights = torch.tensor(self._head_weights, dtype=torch.float64)[:, None]
+        heads = zscore((weights * zscore(head_scores(answer, self._heads))).mean(0))
         scores = heads
         if self._weight is not None:
             incoming = zscore(torch.tensor([item.score for item in given], dtype=torch.float64))

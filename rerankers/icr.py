@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from rag.attention.types import Attender, AttentionSpec, Engine, Head
+from rag.attention.types import Attender, AttentionMap, AttentionSpec, Head
 from rag.registry import register
-from rag.rerankers.listwise import Scores, rerank_readable
-from rag.types import Query, ScoredDocument
+from rag.rerankers.map_reranker import MapReranker
+from rag.types import Query
+
+if TYPE_CHECKING:
+    import torch
 
 
 @register("reranker", "icr")
-class IcrReranker:
+class IcrReranker(MapReranker):
     """Ranks by calibrated attention summed over heads and tokens; the retrieval score plays no part.
 
     Args:
@@ -20,24 +23,13 @@ class IcrReranker:
             the sum over all heads ranks worse than BM25: see `rag.rerankers.heads`.
     """
 
-    def __init__(self, engine: Engine, *, heads: tuple[Head, ...] | None = None) -> None:
-        self._engine = engine
-        self._heads = heads
+    note = "icr"
 
-    @property
-    def spec(self) -> AttentionSpec:
-        """What is read: these heads' mean rows, calibrated."""
-        return AttentionSpec(self._heads, calibrated=True)
+    def __init__(self, engine: Attender, *, heads: tuple[Head, ...] | None = None) -> None:
+        super().__init__(engine, AttentionSpec(heads, calibrated=True))
 
-    def rerank(
-        self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
-    ) -> list[ScoredDocument]:
-        """See `rag.stages.Reranker`."""
-        return rerank_readable(documents, lambda given: self._scores(query, given, attender or self._engine))
-
-    def _scores(self, query: Query, given: Sequence[ScoredDocument], attender: Attender) -> Scores:
+    def score(self, query: Query, answer: AttentionMap) -> torch.Tensor:  # noqa: ARG002 - the map was read for it
+        """See `rag.rerankers.scores.icr_scores`."""
         from rag.rerankers.scores import icr_scores
 
-        answer = attender.attend(query, [item.document for item in given], self.spec)
-        scores = icr_scores(answer, self._heads).tolist()
-        return scores, {"icr": scores}
+        return icr_scores(answer, self.spec.heads)

@@ -5,6 +5,7 @@ Importing this package registers ``bm25``, ``rank-bm25``, ``dense`` and ``fused`
 
 from rag.retrievers.bm25 import BM25, RankBM25
 from rag.retrievers.dense import Dense
+from rag.retrievers.feedback import knn_feedback
 from rag.retrievers.fused import Fused
 
-__all__ = ["BM25", "Dense", "Fused", "RankBM25"]
+__all__ = ["BM25", "Dense", "Fused", "RankBM25", "knn_feedback"]

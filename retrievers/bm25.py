@@ -64,7 +64,7 @@ class LexicalRetriever(CorpusRetriever):
         self._scorer = self._make_scorer(terms) if any(terms) else None
 
     def _search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        return [self._hits(self._scores(self.tokeniser(query.text)), k) for query in queries]
+        return [self._hits(self._scores(self.tokeniser(query.full_text)), k) for query in queries]
 
     def _scores(self, terms: list[str]) -> NDArray[np.floating]:
         if self._scorer is None or not terms:

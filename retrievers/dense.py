@@ -83,7 +83,7 @@ class Dense(CorpusRetriever):
     def _search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         if self._index is None:
             return [self._hits({}, k) for _ in queries]
-        vectors = _finite(self.embedder.encode([query.text for query in queries]))
+        vectors = _finite(self.embedder.encode([query.full_text for query in queries]))
         return [
             self._hits(best, k)
             for start in range(0, len(queries), _QUERIES_AT_ONCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 from rag.attention.types import Attender
@@ -11,7 +12,8 @@ from rag.registry import register
 from rag.types import CORPUS_INDEX, Query, ScoredDocument
 
 
-def _by_rank(documents: Sequence[ScoredDocument]) -> list[int]:
+def by_rank(documents: Sequence[ScoredDocument]) -> list[int]:
+    """Positions by rank, best first."""
     return ascending([item.rank for item in documents])
 
 
@@ -24,7 +26,7 @@ class Ranked:
     ) -> list[ScoredDocument]:
         """Documents by rank."""
         del query, attender
-        return [documents[i] for i in _by_rank(documents)]
+        return [documents[i] for i in by_rank(documents)]
 
 
 @register("ordering", "reversed")
@@ -36,7 +38,7 @@ class Reversed:
     ) -> list[ScoredDocument]:
         """Documents by rank, the first at the end."""
         del query, attender
-        return [documents[i] for i in reversed(_by_rank(documents))]
+        return [documents[i] for i in reversed(by_rank(documents))]
 
 
 @register("ordering", "interleave")
@@ -48,7 +50,7 @@ class Interleave:
     ) -> list[ScoredDocument]:
         """Ranks 1, 3, 5, ... 6, 4, 2."""
         del query, attender
-        return [documents[i] for i in best_at_both_ends(_by_rank(documents))]
+        return [documents[i] for i in best_at_both_ends(by_rank(documents))]
 
 
 @register("ordering", "document")
@@ -74,3 +76,25 @@ class DocumentOrder:
                 f"lack it, the first is {shown(missing[0])}"
             )
         return [documents[i] for i in ascending([float(place) for place in places if place is not None])]
+
+
+@register("ordering", "shuffle")
+class Shuffle:
+    """At random: the control that every other order has to beat.
+
+    Args:
+        seed: another seed, another order. The same query, documents and seed give the same order on every
+            machine, in whatever order the documents came.
+    """
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self._seed = seed
+
+    def order(
+        self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
+    ) -> list[ScoredDocument]:
+        """Documents in an order drawn from the seed and the query's text."""
+        del attender
+        shuffled = sorted(documents, key=lambda item: item.document.id)
+        random.Random(f"{self._seed} {query.text}").shuffle(shuffled)
+        return shuffled

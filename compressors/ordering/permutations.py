@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 
 def ascending(values: Sequence[float]) -> list[int]:
     """Positions by value, least first; equal values keep their order."""
     return sorted(range(len(values)), key=values.__getitem__)
+
+
+def descending(values: Sequence[float]) -> list[int]:
+    """Positions by value, greatest first; equal values keep their order."""
+    return sorted(range(len(values)), key=lambda i: -values[i])
 
 
 def best_at_both_ends(order: Sequence[int]) -> list[int]:
@@ -18,15 +25,40 @@ def best_at_both_ends(order: Sequence[int]) -> list[int]:
     return [*order[::2], *reversed(order[1::2])]
 
 
-def settle(count: int, step: Callable[[Sequence[int]], Sequence[int]], iterations: int) -> list[int]:
-    """Reorder ``count`` documents by ``step`` until the order stays, at most ``iterations`` times.
+def into_slots(order: Sequence[int], attention: Sequence[float]) -> list[int]:
+    """The k-th of ``order`` put into the slot of the k-th greatest ``attention``; of equal slots the first is first."""
+    placed = list(order)
+    for item, slot in zip(order, descending(attention), strict=True):
+        placed[slot] = item
+    return placed
 
-    ``step`` gets the current order and returns the next, both as positions in the first order.
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An order that was reached in so many steps, and why no further one was taken."""
+
+    order: tuple[int, ...]
+    steps: int
+    stopped: Literal["order unchanged", "iterations", "cost"]
+
+
+def settle(
+    count: int,
+    step: Callable[[Sequence[int]], Sequence[int]],
+    iterations: int,
+    affordable: Callable[[], bool] = lambda: True,
+) -> Settled:
+    """Reorder ``count`` documents by ``step`` until the order stays, at most ``iterations`` times (1 or more).
+
+    ``step`` gets the current order and returns the next, both as positions in the first order. Before every
+    step but the first, ``affordable`` says whether it may be taken.
     """
-    order = list(range(count))
-    for _ in range(iterations):
-        following = list(step(order))
+    order = tuple(range(count))
+    for done in range(1, iterations + 1):
+        following = tuple(step(order))
         if following == order:
-            break
+            return Settled(order, done, "order unchanged")
         order = following
-    return order
+        if done < iterations and not affordable():
+            return Settled(order, done, "cost")
+    return Settled(order, iterations, "iterations")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -36,8 +36,13 @@ class BlockEncoder:
             (self._prefix,) = reading.stacks()
         return self._prefix
 
-    def encode(self, blocks: Sequence[BlockIds], depth: int) -> tuple[dict[BlockIds, StoredBlock], frozenset[BlockIds]]:
-        """Every distinct block with at least ``depth`` layers, and which of them had to be read anew."""
+    def encode(
+        self, blocks: Sequence[BlockIds], depth: int, between: Callable[[], None] | None = None
+    ) -> tuple[dict[BlockIds, StoredBlock], frozenset[BlockIds]]:
+        """Every distinct block with at least ``depth`` layers, and which of them had to be read anew.
+
+        ``between`` is called between two batches.
+        """
         found: dict[BlockIds, StoredBlock] = {}
         missing: list[BlockIds] = []
         for ids in dict.fromkeys(blocks):
@@ -46,7 +51,10 @@ class BlockEncoder:
                 missing.append(ids)
             else:
                 found[ids] = block
-        for batch in token_batches(missing, self._batch_tokens):
+        # By length, so that what an accelerator pads is little: no block of a batch but the last ones is much longer.
+        for number, batch in enumerate(token_batches(sorted(missing, key=len), self._batch_tokens)):
+            if number and between is not None:
+                between()
             blocks_read = self.read(batch, depth)
             for ids, block in blocks_read.items():
                 self._cache.put(block_key(ids), block)

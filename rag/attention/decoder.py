@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from rag.attention.memory import give_back_freed
 from rag.attention.passes import IMPLEMENTATION
 from rag.attention.store import Precision, bytes_per_number
 from rag.attention.types import Head
@@ -33,6 +34,7 @@ class Decoder:
         """Resolve and load a model by name; see `rag.models.resolve` for the names and errors."""
         resolved = resolve(name, kind="llm")
         model, tokenizer = load_decoder(resolved, device=device, dtype=dtype, attn_implementation=IMPLEMENTATION)
+        give_back_freed()
         return cls(model, tokenizer, name, fingerprint(resolved.path))
 
     @property
@@ -84,11 +86,17 @@ class Decoder:
                 f"back; accepted: below {sliding}, better below {sliding * 3 // 4}"
             )
 
+    def token_bytes(self, depth: int, precision: Precision) -> int:
+        """Bytes that one token's keys and values of the lowest ``depth`` layers take in the block cache (int8: without
+        its share of the scales).
+        """
+        width = getattr(self._config, "head_dim", None) or self._config.hidden_size // self.heads_per_layer
+        # Keys of every layer, and values of all but the top one: a pass stops before these are used.
+        return (2 * depth - 1) * int(self._config.num_key_value_heads) * int(width) * bytes_per_number(precision)
+
     def require_budget(self, cache_bytes: int, precision: Precision, window_tokens: int) -> None:
         """Raise `BudgetError` for a block cache that could not hold one full window of all layers."""
-        width = getattr(self._config, "head_dim", None) or self._config.hidden_size // self.heads_per_layer
-        numbers = 2 * self.layers * int(self._config.num_key_value_heads) * int(width) * window_tokens
-        needed = numbers * bytes_per_number(precision)
+        needed = window_tokens * self.token_bytes(self.layers, precision)
         if cache_bytes < needed:
             raise BudgetError(
                 f"cache budget of {cache_bytes} bytes is smaller than one block: {window_tokens} tokens x "

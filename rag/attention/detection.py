@@ -1,8 +1,8 @@
-"""Finding the heads of a model that carry relevance: the nDCG of the ranking that each head alone gives.
+"""Finding the heads of a model that carry relevance, from labelled queries.
 
-The retrieval-head method on BEIR-style labels (Zhang et al., EMNLP 2025): score every head by the mean
-nDCG@10, over labelled queries, of the items sorted by its attention; take the best. Items are the documents
-of a list, or all sentences of its documents.
+Every head scores the items of every list by its attention alone; a criterion says how well that fits the labels; the
+heads with the best mean over the lists are kept. Items are the documents of a list, or all sentences of its documents.
+Three criteria are known, see `CRITERIA`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rag.attention.engine import AttentionEngine
 
 Floats = npt.NDArray[np.float64]
+
+DEFAULT_TEMPERATURE = 0.5
+"""Of `contrastive`, on scores with standard deviation 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ Scorer = Callable[[AttentionMap, LabelledList], Floats]
 def ndcg(scores: Floats, gains: Sequence[int], k: int = 10) -> Floats:
     """nDCG@k of every row of ``scores`` (H, D) against one list of gains; the gain is linear.
 
+    As a criterion: the retrieval-head method on BEIR-style labels (Zhang et al., EMNLP 2025).
+
     Equal scores are ranked by position, later first: a head that gives nothing must not profit from the
     order its candidates came in.
     """
@@ -63,22 +68,64 @@ def ndcg(scores: Floats, gains: Sequence[int], k: int = 10) -> Floats:
     return dcg / ideal
 
 
+def gold_mass(scores: Floats, gains: Sequence[int]) -> Floats:
+    """The sum of each head's scores (H, D) of the relevant items: the QR score (Zhang et al., EMNLP 2025), (H,).
+
+    It prefers heads with much attention to give, and does not ask what they give to the other items. An item
+    without a token (score -inf) adds nothing.
+    """
+    relevant = scores[:, np.asarray(gains) > 0]
+    mass: Floats = np.where(np.isfinite(relevant), relevant, 0.0).sum(axis=-1)
+    return mass
+
+
+def contrastive(scores: Floats, gains: Sequence[int], temperature: float = DEFAULT_TEMPERATURE) -> Floats:
+    """How far each head lifts the relevant items over the others: (H, D) to (H,), at most 0.
+
+    The scores are z-scored within the list; of each relevant item p the logarithm of
+    ``exp(z_p / temperature) / (exp(z_p / temperature) + sum over not relevant n of exp(z_n / temperature))`` is
+    taken, and its mean over the relevant items. In the manner of CoRe heads (arXiv 2510.02219), whose own formula is
+    UNVERIFIED. An item without a token (score -inf) is left out; a list in which that leaves nothing relevant gives 0.
+    """
+    relevant = np.asarray(gains) > 0
+    there = np.isfinite(scores).all(axis=0)
+    positive, negative = relevant[there], ~relevant[there]
+    if not positive.any():
+        return np.zeros(len(scores))
+    given = scores[:, there]
+    centred = given - given.mean(axis=-1, keepdims=True)
+    spread = centred.std(axis=-1, keepdims=True)
+    differ = spread > 1e-12 * np.abs(given).max(axis=-1, keepdims=True)  # below that it is rounding
+    logits = np.divide(centred, spread, out=np.zeros_like(centred), where=differ) / temperature
+    others = np.logaddexp.reduce(logits[:, negative], axis=-1, initial=-np.inf)[:, None]
+    chosen = logits[:, positive]
+    lift: Floats = (chosen - np.logaddexp(chosen, others)).mean(axis=-1)
+    return lift
+
+
+Criterion = Callable[[Floats, Sequence[int]], Floats]
+"""How well each head's scores (H, items) of one list fit its gains: (H,), greater is better."""
+
+CRITERIA: dict[str, Criterion] = {"ndcg": ndcg, "qr": gold_mass, "contrastive": contrastive}
+"""The criteria by name: nDCG@10 of the ranking each head alone gives, QR score, contrastive."""
+
+
 def detect(
     engine: AttentionEngine,
     lists: Iterable[LabelledList],
     scorer: Scorer,
     *,
+    criterion: Criterion = ndcg,
     layers: int | None = None,
-    k: int = 10,
 ) -> dict[Head, float]:
-    """Mean nDCG@k of each head, best head first.
+    """Mean of a criterion over the lists for each head, best head first.
 
     Args:
         engine: layout and wording are part of what is measured.
         lists: labelled candidate lists; one attention pass over all heads each.
         scorer: how one head's attention scores the items.
+        criterion: how a head's scores of one list are judged.
         layers: look at the lowest ``layers`` layers only (the upper ones are not run); None for all.
-        k: cut-off of the measure.
 
     Raises:
         InputError: there is no list.
@@ -87,7 +134,7 @@ def detect(
     spec = AttentionSpec(heads, calibrated=True)
     total, count = np.zeros(len(heads)), 0
     for item in lists:
-        total += ndcg(scorer(engine.attend(item.query, item.documents, spec), item), item.gains, k)
+        total += criterion(scorer(engine.attend(item.query, item.documents, spec), item), item.gains)
         count += 1
     if not count:
         raise InputError("heads are found from labelled queries; none were given")

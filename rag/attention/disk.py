@@ -189,6 +189,31 @@ class BlockStore:
             self.damaged.clear()
         return dropped
 
+    def compact(self) -> int:
+        """Drop blocks that are stored with more layers in another file, a file at a time; returns the bytes freed.
+
+        A kill at any moment loses nothing. Another process that reads meanwhile computes anew what it does not find.
+
+        Raises:
+            ArtefactError: a file is damaged or cannot be written.
+        """
+        self.require_whole()
+        with self.writing():
+            before = self.nbytes
+            for path, segment in list(self._segments.items()):
+                live = {key: depth for key, depth in segment.depths.items() if self._where.get(key) is segment}
+                if len(live) == len(segment.depths):
+                    continue
+                kept = {key: segment.read(key, depth, _CPU) for key, depth in live.items()}
+                with self._guard:
+                    for key in kept:
+                        del self._where[key]
+                if kept:
+                    self.append(kept)
+                del self._segments[path]
+                path.unlink()
+            return before - self.nbytes
+
     # ---- parts -------------------------------------------------------------------------------------------------
 
     def _take_in(self, segment: Segment) -> None:

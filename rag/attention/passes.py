@@ -24,6 +24,13 @@ IMPLEMENTATION = "rag_attention"
 _ROW_CHUNK = 512
 
 
+def one_by_one(device: torch.device) -> bool:
+    """Whether the blocks of a batch attend one after the other: a CPU wins by doing no padded work, an accelerator
+    loses by starting a kernel for every block.
+    """
+    return device.type == "cpu"
+
+
 class LastLayerRead(Exception):
     """Raised at the last layer that anyone reads, so that no layer above it is run."""
 
@@ -106,6 +113,7 @@ class EncodePass:
         self._keys: list[torch.Tensor] = []
         self._values: list[torch.Tensor] = []
         self._biases: dict[tuple[int, int, int | None], torch.Tensor] = {}
+        self._places: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def layer(
         self,
@@ -121,6 +129,10 @@ class EncodePass:
         if index + 1 >= self._depth:
             raise LastLayerRead
         self._values.append(value)
+        together = len(self._lengths) > 1 and max(self._lengths) <= 2 * _ROW_CHUNK and not one_by_one(query.device)
+        if together and self._prefix is not None:
+            prefix = self._prefix.keys[index], self._prefix.values[index]
+            return self._all_blocks(prefix, query, key, value, scale, sliding_window)
         output = torch.empty_like(query)
         at = 0
         for length in self._lengths:
@@ -132,6 +144,51 @@ class EncodePass:
                 v = torch.cat([self._prefix.values[index], v], dim=1)
             output[:, mine] = self._block(query[:, mine], k, v, scale, sliding_window)
         return output
+
+    def _all_blocks(
+        self,
+        prefix: tuple[torch.Tensor, torch.Tensor],
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        scale: float,
+        sliding_window: int | None,
+    ) -> torch.Tensor:
+        """The same for all blocks at once, each padded at its end to the longest: no row sees what comes after it,
+        so the causal mask of the longest serves them all.
+        """
+        heads, key_heads, count = query.shape[0], key.shape[0], len(self._lengths)
+        longest = max(self._lengths)
+        taken, back = self._padding(query.device)
+
+        def padded(x: torch.Tensor) -> torch.Tensor:  # (H, tokens, d) to (blocks, H, longest, d)
+            return x.index_select(1, taken).view(x.shape[0], count, longest, x.shape[2]).transpose(0, 1)
+
+        def behind(shared: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([shared.expand(count, -1, -1, -1), padded(x)], dim=2)
+
+        bias = self._bias(longest, prefix[0].shape[1] + longest, heads // key_heads, sliding_window, query.device)
+        attended = torch.nn.functional.scaled_dot_product_attention(
+            padded(query).reshape(count, key_heads, heads // key_heads * longest, query.shape[2]),
+            behind(prefix[0], key),
+            behind(prefix[1], value),
+            attn_mask=bias.to(query.dtype),
+            scale=scale,
+        )
+        return attended.reshape(count, heads, longest, -1).transpose(0, 1).flatten(1, 2).index_select(1, back)
+
+    def _padding(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """Which token of the batch stands at each place of the padded blocks, and at which place each token stands.
+        The same in every layer, so it is made once.
+        """
+        if self._places is None:
+            longest, total = max(self._lengths), sum(self._lengths)
+            lengths = torch.tensor(self._lengths)
+            place = torch.arange(longest)
+            taken = ((lengths.cumsum(0) - lengths)[:, None] + place).clamp_max(total - 1)
+            back = (place < lengths[:, None]).flatten().nonzero().flatten()
+            self._places = taken.flatten().to(device), back.to(device)
+        return self._places
 
     def _block(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, sliding_window: int | None
@@ -265,7 +322,7 @@ class _View:
         self._query, self._own_keys, self._keys, self._scale = query, own_keys, keys, scale
         self._share = query.shape[0] // keys.shape[0]
         self._first_document_key = group.prefix_tokens
-        self._own_seen, self._seen = group.suffix.sees.to(query.device), None
+        self._own_seen, self._seen = group.suffix.sees, None
         if sliding_window is not None:
             rows = group.row_positions
             self._own_seen = self._own_seen & visible(rows, rows, sliding_window)

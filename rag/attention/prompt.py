@@ -7,10 +7,12 @@ control tokens. Document and query text is tokenised with special tokens switche
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cachetools import LRUCache
 from tokenizers import Tokenizer
 
 from rag.attention.template import Template
@@ -21,6 +23,9 @@ from rag.types import Document, Query, Span
 _MARK = "\ue000"  # a private-use character: stands for the user's turn when the chat frame is read off
 _DATE = "01 Jan 2025"
 NO_OFFSET = Span(-1, -1)
+
+# About 200 bytes each: the ids and offsets of a document are small beside its keys and values.
+_KEPT_TOKENS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class BlockTokens:
 
 
 class Prompter:
-    """Turns documents and queries into token ids. Holds its own tokenizer copies, never changed after
+    """Turns documents and queries into token ids. Holds its own copy of the tokenizer, never changed after
     construction, so any number of threads may use it (a shared fast tokenizer whose truncation is
     switched per call fails with "Already borrowed").
     """
@@ -46,22 +51,22 @@ class Prompter:
         window_tokens: int,
         overlap_tokens: int,
     ) -> None:
-        serialised = tokenizer.backend_tokenizer.to_str()
-        self._framing, self._content = Tokenizer.from_str(serialised), Tokenizer.from_str(serialised)
-        for copy in (self._framing, self._content):
-            copy.no_truncation()
-            copy.no_padding()
-        self._content.encode_special_tokens = True
+        self._tokenizer = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
         self._template = template
         self._split = split
         self._window_tokens = window_tokens
         self._overlap_tokens = overlap_tokens
-        header, footer = _chat_frame(tokenizer)
-        self.prefix = self._frame(header + template.introduction)
-        self._title_end = self._frame(template.title_end)
-        self._document_end = self._frame(template.document_end)
-        self._stem = self._frame(template.stem)
-        self._footer = self._frame(footer) if template.close_turn else ()
+        self._known: LRUCache[tuple[str, str], tuple[BlockTokens, ...]] = LRUCache(_KEPT_TOKENS, getsizeof=_tokens)
+        self._lock = threading.Lock()
+        header, footer = chat_frame(tokenizer)
+        self.prefix = self._text(header + template.introduction)
+        self._title_end = self._text(template.title_end)
+        self._document_end = self._text(template.document_end)
+        self._stem = self._text(template.stem)
+        self._footer = self._text(footer) if template.close_turn else ()
+        self._tokenizer.encode_special_tokens = True  # from here on: what follows is not our own text
         room = window_tokens // 2 - len(self._title_end) - len(self._document_end)
         if room < 1:
             raise ConfigError(
@@ -70,20 +75,16 @@ class Prompter:
             )
         self._content_free = (*self._text(template.query_start + template.content_free), *self._footer)
 
-    def _frame(self, text: str) -> tuple[int, ...]:
-        return tuple(self._framing.encode(text, add_special_tokens=False).ids)
-
     def _text(self, text: str) -> tuple[int, ...]:
-        return tuple(self._content.encode(text, add_special_tokens=False).ids)
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Content tokens of each text."""
-        return [len(item.ids) for item in self._content.encode_batch(list(texts), add_special_tokens=False)]
+        return [len(item.ids) for item in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def query(self, query: Query) -> tuple[int, ...]:
         """A query's branch of the suffix: its tokens, and the chat footer where the template closes the turn."""
-        text = " ".join((*query.history, query.text)) if query.history else query.text
-        return (*self._text(self._template.query_start + text), *self._footer)
+        return (*self._text(self._template.query_start + query.full_text), *self._footer)
 
     @property
     def stem(self) -> tuple[int, ...]:
@@ -97,14 +98,33 @@ class Prompter:
 
     def strings(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Each token as text, for explanations."""
-        return tuple(self._framing.decode([token], skip_special_tokens=False) for token in ids)
+        return tuple(self._tokenizer.decode([token], skip_special_tokens=False) for token in ids)
 
     def blocks(self, documents: Sequence[Document]) -> list[list[BlockTokens]]:
-        """The windows of each document; none for a document without any text."""
-        titles = self._content.encode_batch([d.title.strip() for d in documents], add_special_tokens=False)
-        texts = self._content.encode_batch([d.text for d in documents], add_special_tokens=False)
+        """The windows of each document; none for a document without any text.
+
+        Those of documents seen lately are kept, up to `_KEPT_TOKENS` tokens in all.
+        """
+        named = [(document.title, document.text) for document in documents]
+        with self._lock:
+            known = {name: found for name in named if (found := self._known.get(name)) is not None}
+        missing = list(
+            {name: document for name, document in zip(named, documents, strict=True) if name not in known}.values()
+        )
+        if missing:
+            made = self._cut(missing)
+            known |= {(document.title, document.text): windows for document, windows in zip(missing, made, strict=True)}
+            with self._lock:
+                for document, windows in zip(missing, made, strict=True):
+                    if _tokens(windows) <= self._known.maxsize:
+                        self._known[document.title, document.text] = windows
+        return [list(known[name]) for name in named]
+
+    def _cut(self, documents: Sequence[Document]) -> list[tuple[BlockTokens, ...]]:
+        titles = self._tokenizer.encode_batch([d.title.strip() for d in documents], add_special_tokens=False)
+        texts = self._tokenizer.encode_batch([d.text for d in documents], add_special_tokens=False)
         return [
-            [] if document.is_empty else self._windows(document, tuple(title.ids), text)
+            () if document.is_empty else tuple(self._windows(document, tuple(title.ids), text))
             for document, title, text in zip(documents, titles, texts, strict=True)
         ]
 
@@ -131,13 +151,17 @@ class Prompter:
         ]
 
 
+def _tokens(windows: Sequence[BlockTokens]) -> int:
+    return 1 + sum(len(window.ids) for window in windows)
+
+
 def _covered(offsets: Sequence[Span]) -> Span:
     """The character range of the text that some tokens come from; empty where they are all from the title."""
     inside = [offset for offset in offsets if offset != NO_OFFSET]
     return Span(inside[0].start, inside[-1].end) if inside else Span(0, 0)
 
 
-def _chat_frame(tokenizer: Any) -> tuple[str, str]:
+def chat_frame(tokenizer: Any) -> tuple[str, str]:
     """What the model's chat template puts before and after a user's turn, up to the assistant's first token."""
     if not getattr(tokenizer, "chat_template", None):
         return (tokenizer.bos_token or ""), "\n"

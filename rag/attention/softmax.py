@@ -54,7 +54,8 @@ def attend(
     output, lse = (_fast_cpu if query.device.type == "cpu" else _plain)(query, key, value, scale, bias)
     if bias is not None:
         blind = torch.isneginf(bias).all(dim=-1)
-        if bool(blind.any()):  # what kernels leave in a row that sees nothing is undefined
+        # What kernels leave in a row that sees nothing is undefined. To ask first would make an accelerator wait.
+        if bias.device.type != "cpu" or bool(blind.any()):
             output, lse = output.masked_fill(blind[:, None], 0.0), lse.masked_fill(blind, float("-inf"))
     return output, lse
 
@@ -73,8 +74,11 @@ def _fast_cpu(
 def _plain(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two products with the softmax in float32 between them: any device, any type."""
-    logits = torch.matmul(query * scale, key.transpose(-1, -2)).float()
+    """Two products with the softmax in float32 between them: any device, any type.
+
+    The logits are float32 from the start: bfloat16 has 8 bits, which is a few per cent of a probability.
+    """
+    logits = torch.matmul(query.float() * scale, key.float().transpose(-1, -2))
     if bias is not None:
         logits = logits + bias
     lse = torch.logsumexp(logits, dim=-1)

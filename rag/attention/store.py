@@ -49,6 +49,10 @@ class PackedTensor:
         """Bytes of memory taken."""
         return self.data.nbytes + (0 if self.scale is None else self.scale.nbytes)
 
+    def to(self, precision: Precision) -> PackedTensor:
+        """The same numbers in another storage type."""
+        return _pack(self.data if self.scale is None else self.data * self.scale, precision)
+
     def read(self, layer: int, out: torch.Tensor) -> None:
         """Write one layer into ``out`` (key_heads, T, d), in ``out``'s type."""
         out.copy_(self.data[layer])
@@ -76,6 +80,10 @@ class StoredBlock:
     def of(cls, stack: LayerStack, precision: Precision) -> StoredBlock:
         """Convert a block to the storage precision."""
         return cls(_pack(stack.keys, precision), _pack(stack.values, precision))
+
+    def to(self, precision: Precision) -> StoredBlock:
+        """The same block in another storage type."""
+        return StoredBlock(self.keys.to(precision), self.values.to(precision))
 
     @property
     def tokens(self) -> int:
@@ -117,6 +125,10 @@ class _CountingLRU(cachetools.LRUCache[bytes, StoredBlock]):
         self.evictions += 1
         return super().popitem()
 
+    def peek(self, key: bytes) -> StoredBlock | None:
+        """The block, if it is there, without making it the most recently used."""
+        return cachetools.Cache.__getitem__(self, key) if key in self else None
+
 
 class BlockCache:
     """Least-recently-used blocks within a byte budget, in front of a block store on disk, if there is one.
@@ -151,6 +163,12 @@ class BlockCache:
         self.put(key, block)
         return block
 
+    def holds(self, key: bytes, depth: int) -> bool:
+        """Whether the block is in memory with at least ``depth`` layers; not counted as a look-up."""
+        with self._lock:
+            block = self._lru.peek(key)
+            return block is not None and block.depth >= depth
+
     def put(self, key: bytes, block: StoredBlock) -> None:
         """Keep a block, evicting the least recently used. One that alone is larger than the budget (a long
         causal prompt) is not kept, which is logged: it will be computed again.
@@ -165,6 +183,13 @@ class BlockCache:
             block.nbytes,
             self._lru.maxsize,
         )
+
+    def take(self, other: BlockCache) -> None:
+        """Keep what another cache holds in memory, in this one's precision."""
+        with other._lock:
+            held = dict(other._lru)
+        for key, block in held.items():
+            self.put(key, block.to(self.precision))
 
     def clear(self) -> None:
         """Forget all blocks in memory; counters stay, and so does the disk tier."""

@@ -15,7 +15,8 @@ class Suffix:
     """A stem followed by branches, packed behind each other.
 
     ``ids`` and ``offsets`` (positions counted from the suffix's start; all branches start where the stem
-    ends) have R entries; ``sees`` is boolean (R, R); ``branches[i]`` is the range of branch ``i``'s rows.
+    ends) have R entries; ``sees`` is boolean (R, R), on the model's device; ``branches[i]`` is the range of branch
+    ``i``'s rows.
     """
 
     ids: tuple[int, ...]
@@ -24,7 +25,7 @@ class Suffix:
     branches: tuple[slice, ...]
 
 
-def branch(stem: Sequence[int], branches: Sequence[Sequence[int]]) -> Suffix:
+def branch(stem: Sequence[int], branches: Sequence[Sequence[int]], device: torch.device) -> Suffix:
     """Lay out a stem and its branches. The real query and the content-free one are two branches: the
     stem is computed once, and neither can see the other.
     """
@@ -38,7 +39,8 @@ def branch(stem: Sequence[int], branches: Sequence[Sequence[int]]) -> Suffix:
         rows.append(slice(first, len(ids)))
     owner, order = torch.tensor(owners), torch.arange(len(ids))
     same = (owner[:, None] == owner[None, :]) | (owner[None, :] == 0)
-    return Suffix(tuple(ids), tuple(offsets), same & (order[:, None] >= order[None, :]), tuple(rows))
+    sees = same & (order[:, None] >= order[None, :])
+    return Suffix(tuple(ids), tuple(offsets), sees.to(device), tuple(rows))
 
 
 Gather = Callable[[int, bool], tuple[torch.Tensor, torch.Tensor | None]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from rag.types import Document, Query, Span
 
@@ -27,6 +27,11 @@ class Head(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.layer}-{self.head}"
+
+
+HeadChoice = tuple[Head, ...] | Path | str | None
+"""Heads as a stage's option gives them: (layer, head) pairs, the file of a head list, the name of a published list
+(``published:llama-3.1-8b-nq``, see `rag.attention.published`), or None for the list that ships for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +119,22 @@ class Attender(Protocol):
 class Engine(Attender, Protocol):
     """What stages need of the attention engine (`rag.attention.engine.AttentionEngine`), without importing torch."""
 
+    def info(self) -> dict[str, Any]:
+        """What is loaded and how it is used, as plain data: among it model, fingerprint, template and layout."""
+        ...
+
+    def all_heads(self) -> tuple[Head, ...]:
+        """Every query head of the loaded model, layer by layer."""
+        ...
+
     def default_heads(self, task: str) -> tuple[Head, ...]:
         """The heads that ship for the loaded model and ``task`` ("document" or "sentence")."""
         ...
 
-    def choose_heads(self, task: str, given: tuple[Head, ...] | Path | None) -> tuple[Head, ...]:
-        """Heads as a stage's option gives them: pairs, the file of a head list, or None for `default_heads`."""
+    def default_weights(self, task: str) -> tuple[float, ...] | None:
+        """What each of the `default_heads` counts; None: all alike."""
+        ...
+
+    def choose_heads(self, task: str, given: HeadChoice) -> tuple[Head, ...]:
+        """The heads that a stage's option stands for; None is `default_heads`."""
         ...

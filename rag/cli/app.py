@@ -13,9 +13,13 @@ from rag.cli.config import config_app
 from rag.cli.context import context
 from rag.cli.demo import demo
 from rag.cli.eval import eval_app
+from rag.cli.explain import explain
 from rag.cli.heads import heads_app
 from rag.cli.index import index
+from rag.cli.ltr import ltr_app
 from rag.cli.models import models_app
+from rag.cli.order import order_app
+from rag.cli.probe import probe_app
 from rag.cli.serve import serve
 from rag.errors import InputError, RagError, shown
 
@@ -23,14 +27,18 @@ EXIT_INPUT, EXIT_FAILURE, EXIT_INTERRUPT = 2, 1, 130
 
 app = typer.Typer(name="rag", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(context)
+app.command()(explain)
 app.command()(index)
 app.command()(serve)
 app.command()(demo)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(heads_app, name="heads")
+app.add_typer(probe_app, name="probe")
+app.add_typer(ltr_app, name="ltr")
 app.add_typer(eval_app, name="eval")
 app.add_typer(bench_app, name="bench")
+app.add_typer(order_app, name="order")
 
 
 def _print_version(wanted: bool) -> None:

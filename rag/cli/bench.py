@@ -1,138 +1,180 @@
-"""``rag bench``: speed as ratios between things measured in one run on one machine."""
+"""``rag bench``: speed, memory and exactness, as figures measured in one run on one machine."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-bench_app = typer.Typer(no_args_is_help=True, help="Benchmarks: engine.")
+from rag.cli.bench_serve import serve
+from rag.errors import InputError, ModelOutputError
 
+bench_app = typer.Typer(no_args_is_help=True, help="Benchmarks: engine, gpu.")
 
-@bench_app.callback()
-def _group() -> None:
-    """Keep `engine` a command of its own."""
+Model = Annotated[str, typer.Option(help="Model to run.")]
+Counts = Annotated[str, typer.Option(help="Numbers of passages, with commas.")]
+Batch = Annotated[str, typer.Option(help="Numbers of queries per pass, with commas; empty for none.")]
+Tokens = Annotated[int, typer.Option(min=10, help="Tokens per passage, about.")]
+Repeats = Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw seconds over passages here (PNG or SVG).")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
+Progress = Annotated[bool, typer.Option(help="Say what is being measured.")]
 
 
 @bench_app.command()
 def engine(
-    model: Annotated[str, typer.Option(help="Model to run.")] = "smollm2-135m",
+    model: Model = "smollm2-135m",
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps.")] = "cpu",
-    counts: Annotated[str, typer.Option(help="Numbers of passages, with commas.")] = "10,20,50,100,200,400",
-    batch: Annotated[str, typer.Option(help="Numbers of queries per pass, with commas; empty for none.")] = "1,4,16",
-    tokens: Annotated[int, typer.Option(min=10, help="Tokens per passage, about.")] = 100,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 3,
-    plot: Annotated[Path | None, typer.Option(help="Draw seconds over passages here (PNG or SVG).")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
-    progress: Annotated[bool, typer.Option(help="Say what is being measured.")] = True,
+    counts: Counts = "10,20,25,50,100,200,400",
+    batch: Batch = "1,4,16",
+    tokens: Tokens = 100,
+    repeats: Repeats = 3,
+    memory: Annotated[
+        str, typer.Option(help="Numbers of passages to measure resident memory with; empty for none.")
+    ] = "100,400",
+    quality: Annotated[
+        Path | None, typer.Option(help="BEIR folder to measure nDCG@10 over cache precision with.", show_default=False)
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which qrels of the folder.")] = "train",
+    queries: Annotated[str | None, typer.Option(help="File of queries inside the folder.", show_default=False)] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many of its queries, drawn at random (seed 1).")] = 30,
+    candidates: Annotated[int, typer.Option(min=2, help="BM25 candidates per query.")] = 10,
+    plot: Plot = None,
+    json_file: Json = None,
+    progress: Progress = True,
 ) -> None:
-    """In-context reranking as published against cold and warm blocks, for growing lists."""
+    """In-context reranking as published against cold and warm blocks, for growing lists; memory; cache precision.
+
+    An empty --counts leaves the first out: --counts "" --batch "" --memory "" --quality FOLDER.
+    """
     from rich.console import Console
-    from rich.table import Table
 
     from rag.attention.decoder import Decoder
     from rag.demo_data import demo_corpus
-    from rag.eval import bench_engine as bench
+    from rag.eval import bench_engine, bench_memory, bench_quality, bench_tables
+    from rag.eval.bench_plot import plot as draw
 
-    console, notes = Console(), Console(stderr=True)
+    numbers, batches_of, memory_of = (_numbers(text) for text in (counts, batch, memory))
+    if not (numbers or batches_of or memory_of or quality):
+        raise InputError("nothing to measure: --counts, --batch and --memory are empty and there is no --quality")
+    labelled = bench_quality.labelled(quality, split, queries, count, candidates) if quality else None
+    console = Console()
     texts = [document.text for document in demo_corpus()]
-    numbers = _numbers(counts)
-    with notes.status("loading") as status:
+    record: dict[str, Any] = {"benchmark": "engine", "model": model, "tokens": tokens, "repeats": repeats}
+    with Console(stderr=True).status("loading") as status:
+        step: Callable[[str], None] = (lambda line: status.update(line)) if progress else (lambda _: None)
         decoder = Decoder.load(model, device=device)
-        measured = bench.sizes(
-            decoder,
-            texts,
-            numbers,
-            tokens=tokens,
-            repeats=repeats,
-            step=(lambda line: status.update(line)) if progress else (lambda _: None),
-        )
-        rows = [size.row() for size in measured]
-        status.update("batches")
-        batches = bench.batches(decoder, texts, _numbers(batch), repeats=repeats) if batch else []
-    large = [row for row in rows if row["passages"] >= 25]
-    growth = {
-        name: bench.growth([row["passages"] for row in large], [row[name] for row in large])
-        for name in ("cold_s", "warm_s", "cache_mib")
-        if len(large) > 1
-    }
-    console.print("ICR: in-context reranking as published. cold, warm: blocks read for the first time, and known.\n")
-    table = Table(title=f"{model}: seconds per query, MiB", title_justify="left", box=None, pad_edge=False)
-    for name in ("passages", "tokens", "ICR", "cold", "warm", "ICR/cold", "ICR/warm", "cache", "resident", "noisy"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            str(row["passages"]),
-            str(row["tokens"]),
-            *(_cell(row[name], "{:.3g}") for name in ("published_s", "cold_s", "warm_s")),
-            *(
-                _cell(row[name], "{:.1f}")
-                for name in ("published_over_cold", "published_over_warm", "cache_mib", "resident_mib")
-            ),
-            "yes" if row["noisy"] else "",
-        )
-    console.print(table)
-    if growth:
-        console.print(
-            "growth with the number of passages, from 25 on: "
-            + ", ".join(f"{name} ~ N^{value:.2f}" for name, value in growth.items())
-        )
-    if batches:
-        many = Table(
-            "queries per pass",
-            "one list: s/query",
-            "own lists: s/query",
-            title="20 warm passages per query",
-            title_justify="left",
-        )
-        for row in batches:
-            many.add_row(
-                str(row["queries"]), f"{row['one_list_s_per_query']:.4f}", f"{row['own_lists_s_per_query']:.4f}"
-            )
-        console.print(many)
-    record = {
-        "benchmark": "engine",
-        "model": model,
-        "tokens": tokens,
-        "repeats": repeats,
-        "machine": bench.machine(),
-        "sizes": rows,
-        "growth": growth,
-        "batches": batches,
-    }
-    if json_file:
-        json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        record["machine"] = bench_engine.machine()
+        measured = bench_engine.sizes(decoder, texts, numbers, tokens=tokens, repeats=repeats, step=step)
+        rows = record["sizes"] = [size.row() for size in measured]
+        record["growth"] = bench_engine.exponents(rows)
+        step("batches")
+        record["batches"] = bench_engine.batches(decoder, texts, batches_of, repeats=repeats)
+        record["memory"] = [item.row() for item in bench_memory.memory(model, device, memory_of, tokens, step)]
+        if labelled is not None:
+            qualities = bench_quality.precisions(decoder, *labelled, step=step)
+            record["quality"] = {
+                "collection": labelled[0].name,
+                "split": split,
+                "queries": len(labelled[0].queries),
+                "candidates": candidates,
+                "precisions": [item.row() for item in qualities],
+            }
+    _write(record, json_file)
+    if rows:
+        console.print("ICR: in-context reranking as published. cold, warm: blocks read for the first time, and known.")
+        console.print(bench_tables.table(f"\n{model}: seconds per query, MiB", bench_tables.SIZES, rows))
+    if record["growth"]:
+        console.print(bench_tables.growth_line(record["growth"]))
+    if record["batches"]:
+        title = "\n20 warm passages per query"
+        console.print(bench_tables.table(title, bench_tables.BATCHES, record["batches"]))
+    if record["memory"]:
+        title = "\nresident memory, MiB: excess is what is held beside budget and model, imports are part of it"
+        console.print(bench_tables.table(title, bench_tables.MEMORY, record["memory"]))
+    if labelled is not None:
+        title = f"\ncache precision: {len(labelled[0].queries)} queries of {labelled[0].name}, BM25's {candidates} best"
+        console.print(bench_tables.table(title, bench_tables.QUALITY, record["quality"]["precisions"]))
     if plot:
-        _plot(rows, plot)
+        draw(rows, record["growth"], plot)
+
+
+@bench_app.command()
+def gpu(
+    model: Model = "smollm2-135m",
+    device: Annotated[str, typer.Option(help="cuda, cuda:N, mps, or cpu (to try the command).")] = "cuda",
+    counts: Counts = "10,25,50,100,200,400",
+    batch: Batch = "1,4,16",
+    tokens: Tokens = 100,
+    repeats: Repeats = 3,
+    plot: Plot = None,
+    json_file: Json = None,
+    progress: Progress = True,
+) -> None:
+    """Compare every path of the engine on a GPU with the CPU, then measure it there in bfloat16.
+
+    Takes a few minutes. Ends with an error where a path is further from the CPU than accepted.
+    """
+    from rich.console import Console
+
+    from rag.attention.decoder import Decoder
+    from rag.demo_data import demo_corpus
+    from rag.eval import bench_engine, bench_gpu, bench_tables
+    from rag.eval.bench_plot import plot as draw
+
+    bench_gpu.require_device(device)
+    numbers, batches_of = _numbers(counts), _numbers(batch)
+    console = Console()
+    texts = [document.text for document in demo_corpus()]
+    record: dict[str, Any] = {"benchmark": "gpu", "model": model, "tokens": tokens, "repeats": repeats}
+    with Console(stderr=True).status("loading") as status:
+        step: Callable[[str], None] = (lambda line: status.update(line)) if progress else (lambda _: None)
+        record["machine"] = bench_engine.machine() | {"device": bench_gpu.device_name(device)}
+        checks = bench_gpu.checks(model, device, texts, step=step)
+        record["checks"] = [check.row() for check in checks]
+        _write(record, json_file)  # the machine may be gone before the rest is done
+        console.print(bench_tables.table(f"{model} on {device} against the CPU", bench_tables.CHECKS, record["checks"]))
+        decoder = Decoder.load(model, device=device, dtype="bfloat16")
+        measured = bench_engine.sizes(
+            decoder, texts, numbers, tokens=tokens, repeats=repeats, precision="bfloat16", step=step
+        )
+        rows = record["sizes"] = [size.row() for size in measured]
+        record["growth"] = bench_engine.exponents(rows)
+        step("batches")
+        record["batches"] = bench_engine.batches(decoder, texts, batches_of, repeats=repeats, precision="bfloat16")
+    _write(record, json_file)
+    console.print(bench_tables.table(f"\n{model}: seconds per query, MiB", bench_tables.SIZES, rows))
+    if record["growth"]:
+        console.print(bench_tables.growth_line(record["growth"]))
+    if record["batches"]:
+        console.print(bench_tables.table("\n20 warm passages per query", bench_tables.BATCHES, record["batches"]))
+    if plot:
+        draw(rows, record["growth"], plot)
+    if wrong := [check.path for check in checks if not check.right]:
+        raise ModelOutputError(f"{device} is further from the CPU than accepted: {', '.join(wrong)}")
 
 
 def _numbers(text: str) -> list[int]:
-    from rag.errors import InputError
-
+    """The numbers of a list with commas, in order; none of an empty text."""
+    if not text.strip():
+        return []
     try:
         numbers = sorted({int(part) for part in text.split(",")})
     except ValueError:
         numbers = []
     if not numbers or numbers[0] < 1:
-        raise InputError(f"{text!r} is not a list of numbers; accepted: whole numbers of 1 or more, with commas")
+        raise InputError(
+            f"{text!r} is not a list of numbers; accepted: whole numbers of 1 or more, with commas, or nothing"
+        )
     return numbers
 
 
-def _cell(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)
+def _write(record: dict[str, Any], path: Path | None) -> None:
+    if path is not None:
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def _plot(rows: list[dict[str, Any]], path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    axes = (figure := Figure(figsize=(6, 4), layout="constrained")).subplots()
-    for name, label in (("published_s", "ICR as published"), ("cold_s", "blocks, cold"), ("warm_s", "blocks, warm")):
-        points = [(row["passages"], row[name]) for row in rows if row[name] is not None]
-        axes.loglog(*zip(*points, strict=True), marker="o", label=label)
-    axes.set_xlabel("passages in the list")
-    axes.set_ylabel("seconds per query")
-    axes.grid(visible=True, which="both", alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=120)
+bench_app.command("serve")(serve)

@@ -84,5 +84,5 @@ def _run(
             top_n=top_n,
             retrieve_k=retrieve_k,
             budget=budget,
-            on_stage=lambda trace: status.update(f"{trace.stage} took {trace.seconds:.2f} s"),
+            on_stage=lambda trace, _: status.update(f"{trace.stage} took {trace.seconds:.2f} s"),
         )

@@ -9,10 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rag.cli.eval_breakeven import breakeven
+from rag.cli.eval_context import context
+from rag.cli.eval_passages import distractors, position, utility
+from rag.cli.eval_stability import stability
+
 if TYPE_CHECKING:
     from rag.eval.retrieval import Results
 
 eval_app = typer.Typer(no_args_is_help=True, help="Evaluate on BEIR collections: retrieval.")
+
+eval_app.command()(context)
+eval_app.command()(stability)
+eval_app.command()(breakeven)
+eval_app.command()(utility)
+eval_app.command()(distractors)
+eval_app.command()(position)
 
 DEFAULT_SYSTEMS = ("bm25", "dense", "fused", "heads")
 

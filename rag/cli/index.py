@@ -32,6 +32,10 @@ def index(
     verify: Annotated[
         Path | None, typer.Option(help="Only check the files of this block store.", show_default=False)
     ] = None,
+    compact: Annotated[
+        Path | None,
+        typer.Option(help="Only drop what this block store holds with more layers elsewhere.", show_default=False),
+    ] = None,
     model: Model = None,
     device: Device = None,
     config: Config = None,
@@ -41,6 +45,11 @@ def index(
 
     A run that was stopped goes on where it was when it is started again; what is there already is skipped.
     """
+    if compact is not None:
+        if files or blocks is not None or verify is not None or rebuild:
+            raise InputError("--compact FOLDER only compacts that store; accepted beside it: nothing")
+        _compact(compact)
+        return
     if verify is not None:
         if files or blocks is not None:
             raise InputError("--verify FOLDER only checks that store; accepted beside it: --rebuild")
@@ -91,6 +100,15 @@ def _precompute(
             rebuild=rebuild,
             progress=lambda done, _: bar.update(task, completed=done),
         )
+
+
+def _compact(folder: Path) -> None:
+    from rag.attention.disk import BlockStore
+
+    store = BlockStore(folder)
+    freed = store.compact()
+    mib = 1 << 20
+    typer.echo(f"{folder}: {freed / mib:.1f} MiB freed; {len(store)} blocks in {store.nbytes / mib:.1f} MiB")
 
 
 def _verify(folder: Path, rebuild: bool) -> None:

@@ -1,6 +1,8 @@
 """Models by name: resolved to a folder on this machine (`resolve`), kept in a store, loaded without a network."""
 
 from rag.models.catalog import DEFAULT_EMBEDDER, DEFAULT_LLM, CatalogEntry, ModelKind, WheelSpec, catalog
+from rag.models.causal import CausalLM
+from rag.models.cross_encoder import PairScorer
 from rag.models.embedder import Embedder
 from rag.models.fingerprints import fingerprint
 from rag.models.manifest import Manifest
@@ -11,10 +13,12 @@ __all__ = [
     "DEFAULT_EMBEDDER",
     "DEFAULT_LLM",
     "CatalogEntry",
+    "CausalLM",
     "Embedder",
     "Manifest",
     "ModelKind",
     "ModelStore",
+    "PairScorer",
     "ResolvedModel",
     "WheelSpec",
     "catalog",

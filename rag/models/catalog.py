@@ -10,7 +10,7 @@ from typing import Literal
 
 import pydantic
 
-ModelKind = Literal["llm", "embedder"]
+ModelKind = Literal["llm", "embedder", "cross-encoder"]
 
 DEFAULT_LLM = "smollm2-135m"
 DEFAULT_EMBEDDER = "minilm"

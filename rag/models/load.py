@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from rag.errors import ConfigError, ModelNotFoundError
+from rag.errors import ConfigError, ModelNotFoundError, UnsupportedModelError
 from rag.models.quiet import quiet
 from rag.models.resolve import ResolvedModel
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import CrossEncoder, SentenceTransformer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 DType = Literal["float32", "float16", "bfloat16"]
@@ -66,6 +66,58 @@ def load_embedder(resolved: ResolvedModel, *, device: str = "cpu") -> SentenceTr
     except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
         raise _unloadable(resolved, error) from error
     return model.eval().requires_grad_(False)
+
+
+def load_cross_encoder(resolved: ResolvedModel, *, device: str = "cpu") -> CrossEncoder:
+    """The sentence-transformers cross-encoder of a folder of kind "cross-encoder": one relevance score per pair.
+
+    Raises:
+        ConfigError: a device that this machine does not have.
+        ModelNotFoundError: the folder cannot be loaded.
+        UnsupportedModelError: it holds another sort of model (an embedder, a decoder, a classifier of several labels).
+    """
+    from sentence_transformers import CrossEncoder
+
+    checked = _device(device)
+    try:
+        with quiet():
+            model = CrossEncoder(
+                str(resolved.path),
+                device=checked,
+                trust_remote_code=False,
+                local_files_only=True,
+                model_kwargs={"use_safetensors": True},
+            )
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+        raise _unloadable(resolved, error) from error
+    _require_pair_scorer(resolved, model)
+    return model.eval().requires_grad_(False)
+
+
+def _require_pair_scorer(resolved: ResolvedModel, model: CrossEncoder) -> None:
+    """Refuse what sentence-transformers turns into a cross-encoder by giving it a head of random numbers."""
+    from safetensors import safe_open
+
+    network: Any = model.model
+    found = type(network).__name__
+    if not found.endswith("ForSequenceClassification"):
+        raise _no_cross_encoder(resolved, f"it is a {found}")
+    if network.config.num_labels != 1:
+        raise _no_cross_encoder(resolved, f"it has {network.config.num_labels} labels")
+    stored: set[str] = set()
+    for file in resolved.path.glob("*.safetensors"):
+        with safe_open(file, "pt") as weights:
+            stored.update(weights.keys())
+    body = f"{network.base_model_prefix}."
+    if missing := sorted(name for name in network.state_dict() if not name.startswith(body) and name not in stored):
+        raise _no_cross_encoder(resolved, f"its weights lack {', '.join(missing)}")
+
+
+def _no_cross_encoder(resolved: ResolvedModel, reason: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"model {resolved.name!r} in {resolved.path} is no cross-encoder: {reason}; "
+        "accepted: a sequence classification model with one label and its trained head"
+    )
 
 
 def _load(

@@ -80,10 +80,8 @@ def public_name(name: str) -> str:
 
 def _accepted(store: ModelStore, kind: ModelKind) -> str:
     names = ", ".join(name for name, entry in store.entries.items() if entry.kind == kind)
-    return (
-        f"accepted: a catalogue name ({names}), pypi:NAME of the same, a folder with a config.json, a .gguf file"
-        " (llm only), or hf:ORG/NAME[@REVISION]"
-    )
+    packaged = f"a catalogue name ({names}), pypi:NAME of the same, " if names else ""
+    return f"accepted: {packaged}a folder with a config.json, a .gguf file (llm only), or hf:ORG/NAME[@REVISION]"
 
 
 def _local(name: str, path: Path, kind: ModelKind, store: ModelStore, progress: Progress | None) -> ResolvedModel:

@@ -112,8 +112,8 @@ def with_retriever(client: TestClient, pipeline: Pipeline) -> Any:
     """Make a pipeline of one retriever alone, over the engine that is loaded already."""
     assert client
 
-    def make(name: str) -> Pipeline:
-        only = Settings(retriever=name, reranker=None, compressor=None, ordering=None)
+    def make(name: str, **server: Any) -> Pipeline:
+        only = Settings(retriever=name, reranker=None, compressor=None, ordering=None, server=server)
         return Pipeline(only, engine=pipeline.engine)
 
     return make

@@ -125,7 +125,7 @@ def _stable(answer: dict[str, Any]) -> dict[str, Any]:
 def test_openapi_has_examples_that_hold(client: TestClient) -> None:
     schema = client.get("/openapi.json").json()
     post = schema["paths"]["/v1/context"]["post"]
-    assert set(post["responses"]) == {"200", "400", "413", "415", "422", "429", "500", "503"}
+    assert set(post["responses"]) == {"200", "400", "401", "403", "413", "415", "422", "429", "500", "503", "504"}
     parts = schema["components"]["schemas"]
     (request,) = parts["ContextRequest"]["examples"]
     (response,) = parts["ContextResponse"]["examples"]

@@ -1,4 +1,4 @@
-"""The worker thread: one at a time, bounded, cancelled work is not done, accepted work is."""
+"""The pool of requests: bounded, in order, off the loop; cancelled and late work is not done, accepted work is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from rag.api.app import create_app
-from rag.api.worker import ModelWorker, QueueFullError
+from rag.api.tickets import DroppedError, Ticket, current
+from rag.api.worker import QueueFullError, RequestPool
 
 
 def test_one_at_a_time_and_in_order_off_the_loop() -> None:
@@ -30,7 +31,7 @@ def test_one_at_a_time_and_in_order_off_the_loop() -> None:
         return number
 
     async def main() -> None:
-        worker = ModelWorker(limit=20)
+        worker = RequestPool(limit=20)
         done = await asyncio.gather(*(worker.run(lambda n=n: work(n)) for n in range(20)))
         assert [item.value for item in done] == order == list(range(20))
         assert done[-1].waited > done[0].waited
@@ -51,7 +52,7 @@ def test_bound_cancellation_and_close() -> None:
         return name
 
     async def main() -> None:
-        worker = ModelWorker(limit=3)
+        worker = RequestPool(limit=3)
         first, second, third = (asyncio.create_task(worker.run(lambda n=n: work(n))) for n in "abc")
         await _until(lambda: worker.pending == 3)
         with pytest.raises(QueueFullError, match=r"3 requests.*up to 3") as full:
@@ -71,7 +72,7 @@ def test_bound_cancellation_and_close() -> None:
 
 def test_an_error_reaches_the_caller_and_the_next_work_runs() -> None:
     async def main() -> None:
-        worker = ModelWorker(limit=1)
+        worker = RequestPool(limit=1)
         with pytest.raises(ZeroDivisionError):
             await worker.run(lambda: 1 // 0)
         await _until(lambda: worker.pending == 0)
@@ -79,6 +80,40 @@ def test_an_error_reaches_the_caller_and_the_next_work_runs() -> None:
         worker.close()
 
     asyncio.run(main())
+
+
+def test_several_at_once_each_with_its_own_ticket() -> None:
+    both = threading.Barrier(2)
+
+    def work() -> Ticket | None:
+        both.wait(30)
+        return current.get()
+
+    async def main() -> None:
+        pool = RequestPool(limit=2, threads=2)
+        tickets = [Ticket(), Ticket(60)]
+        done = await asyncio.gather(*(pool.run(work, ticket) for ticket in tickets))
+        assert [item.value for item in done] == tickets
+        assert current.get() is None
+        pool.close()
+
+    asyncio.run(main())
+
+
+def test_late_work_is_not_begun() -> None:
+    began: list[str] = []
+
+    async def main() -> None:
+        pool = RequestPool(limit=3)
+        first = asyncio.create_task(pool.run(lambda: time.sleep(0.05)))
+        late = asyncio.create_task(pool.run(lambda: began.append("late"), Ticket(0.01)))
+        await first
+        with pytest.raises(DroppedError):
+            await late
+        pool.close()
+
+    asyncio.run(main())
+    assert not began
 
 
 def _body(query: str) -> dict[str, Any]:
@@ -92,7 +127,7 @@ async def _until(condition: Any) -> None:
 
 
 def test_full_queue_is_429_while_the_loop_stays_free(gated: Any, with_retriever: Any) -> None:
-    app = create_app(pipeline=with_retriever("test-gated"), queue_limit=2)
+    app = create_app(pipeline=with_retriever("test-gated", concurrency=1), queue_limit=2)
 
     async def main() -> None:
         async with (
@@ -104,7 +139,7 @@ def test_full_queue_is_429_while_the_loop_stays_free(gated: Any, with_retriever:
             first = asyncio.create_task(client.post("/v1/context", json=_body("first")))
             await _until(lambda: gated.began == ["first"])
             second = asyncio.create_task(client.post("/v1/context", json=_body("second")))
-            await _until(lambda: app.state.service.worker.pending == 2)
+            await _until(lambda: app.state.service.pool.pending == 2)
             refused = await client.post("/v1/context", json=_body("third"))
             assert (refused.status_code, refused.json()["error"]["code"]) == (429, "overloaded")
             assert int(refused.headers["retry-after"]) >= 1
@@ -121,8 +156,35 @@ def test_full_queue_is_429_while_the_loop_stays_free(gated: Any, with_retriever:
     assert gated.began == ["first", "second"]
 
 
+def test_a_deadline_is_504_with_the_numbers_and_the_work_is_dropped(gated: Any, with_retriever: Any) -> None:
+    app = create_app(pipeline=with_retriever("test-gated", concurrency=1))
+
+    async def main() -> None:
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client,
+        ):
+            await _until(lambda: app.state.service.loaded)
+            gated.shut()
+            first = asyncio.create_task(client.post("/v1/context", json=_body("first")))
+            await _until(lambda: gated.began == ["first"])
+            late = await client.post("/v1/context", json=_body("late"), headers={"X-Request-Timeout": "0.05"})
+            assert (late.status_code, late.json()["error"]["code"]) == (504, "deadline_exceeded")
+            assert "within 0.05 s" in late.json()["error"]["message"]
+            assert "never began" in late.json()["error"]["message"]
+            gated.gate.set()
+            assert (await first).status_code == 200
+            for bad in ("soon", "0", "-1", "nan", "inf"):
+                refused = await client.post("/v1/context", json=_body("x"), headers={"X-Request-Timeout": bad})
+                assert (refused.status_code, refused.json()["error"]["param"]) == (400, "X-Request-Timeout")
+            assert 'rag_dropped_requests_total{why="timeout"} 1.0' in (await client.get("/metrics")).text
+
+    asyncio.run(main())
+    assert gated.began == ["first"]
+
+
 def test_client_that_left_before_its_turn_is_dropped(gated: Any, with_retriever: Any) -> None:
-    app = create_app(pipeline=with_retriever("test-gated"))
+    app = create_app(pipeline=with_retriever("test-gated", concurrency=1))
     body = b'{"query": "gone", "documents": ["b"]}'
 
     async def leave() -> None:
@@ -160,7 +222,7 @@ def test_client_that_left_before_its_turn_is_dropped(gated: Any, with_retriever:
             first = asyncio.create_task(client.post("/v1/context", json=_body("first")))
             await _until(lambda: gated.began == ["first"])
             await leave()
-            await _until(lambda: app.state.service.worker.pending == 1)
+            await _until(lambda: app.state.service.pool.pending == 1)
             gated.gate.set()
             assert (await first).status_code == 200
 

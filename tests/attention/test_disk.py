@@ -133,6 +133,30 @@ def test_the_deepest_copy_of_a_block_comes_back_exactly_as_it_was_written(precis
         assert store.get(b"none", 1) is None
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    segments=st.lists(
+        st.dictionaries(st.binary(min_size=1, max_size=1), st.integers(1, 4), min_size=1, max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_compacting_keeps_every_deepest_copy_and_nothing_else(segments):
+    written = [{key: block(7 * n + d, d, 3, "int8") for key, d in one.items()} for n, one in enumerate(segments)]
+    with tempfile.TemporaryDirectory() as name:
+        store = new_store(Path(name), *written, identity=replace(IDENTITY, precision="int8"))
+        keys = {key for one in written for key in one}
+        before = {key: store.get(key, store.depth(key)) for key in keys}
+        size = store.nbytes
+        assert store.compact() == size - store.nbytes
+        assert store.compact() == 0
+        for seen in (store, BlockStore(Path(name))):
+            assert {key for segment in seen._segments.values() for key in segment.depths} == keys
+            assert sum(len(segment.depths) for segment in seen._segments.values()) == len(keys)
+            assert seen.verify() == {}
+            assert all(same(seen.get(key, before[key].depth), before[key]) for key in keys)
+
+
 @settings(max_examples=150, deadline=None)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), precision=st.sampled_from(["float32", "int8"]))
 def test_any_flipped_bit_is_found_and_never_read_as_a_block(place, bit, precision):

@@ -45,6 +45,25 @@ def test_the_least_recently_used_block_goes_first_and_the_budget_holds():
     assert stats.bytes == 2 * size <= stats.budget_bytes
 
 
+@pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16", "int8"])
+def test_a_cache_takes_the_blocks_of_another_in_its_own_precision(precision):
+    whole, other = BlockCache(1 << 20), BlockCache(1 << 20, precision)
+    whole.put(b"a", StoredBlock.of(stack(10), "float32"))
+    other.take(whole)
+    found, expected = other.get(b"a", 3), StoredBlock.of(stack(10), precision)
+    assert found is not None
+    assert torch.equal(found.keys.data, expected.keys.data)
+    assert torch.equal(found.values.data, expected.values.data)
+    assert (found.keys.scale is None) == (precision != "int8")
+
+
+def test_int8_read_as_float32_is_within_half_a_step():
+    exact = stack(10)
+    back = StoredBlock.of(exact, "int8").to("float32").keys
+    assert back.data.dtype == torch.float32
+    assert bool(((back.data - exact.keys).abs() <= exact.keys.abs().amax(2, keepdim=True) / 127 * 0.5001).all())
+
+
 def test_a_block_that_is_too_shallow_is_a_miss():
     cache = BlockCache(1 << 20)
     cache.put(b"a", StoredBlock.of(stack(4, depth=2), "float32"))

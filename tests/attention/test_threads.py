@@ -12,7 +12,9 @@ from transformers import AutoTokenizer
 from rag.attention import blocks
 from rag.attention.decoder import Decoder
 from rag.attention.engine import AttentionEngine, AttentionRequest
+from rag.attention.template import ICR_TEMPLATE
 from rag.attention.types import AttentionSpec, Head
+from rag.errors import ConfigError
 from rag.types import Document, Query
 
 SPEC = AttentionSpec((Head(1, 0), Head(2, 3)), calibrated=True)
@@ -68,3 +70,15 @@ def test_a_batch_that_does_not_fit_in_memory_is_split(decoder, monkeypatch):
     monkeypatch.setattr(blocks, "run", tight)
     for left, right in zip(make(decoder).attend_many(requests), expected, strict=True):
         same(left, right)
+
+
+def test_an_engine_takes_what_another_has_read_and_refuses_another_prompts_blocks(decoder):
+    item = request(3)
+    source, taker = make(decoder), make(decoder)
+    expected = source.attend(item.query, item.documents, item.spec)
+    taker.take_blocks(source)
+    found = taker.attend(item.query, item.documents, item.spec)
+    assert found.encoded_tokens == 0
+    assert torch.equal(found.rows["mean"], expected.rows["mean"])
+    with pytest.raises(ConfigError, match="blocks of another engine"):
+        make(decoder, template=ICR_TEMPLATE).take_blocks(source)

@@ -54,6 +54,17 @@ def test_bm25_matches_text_without_spaces() -> None:
     assert result.text == "港は深い。"
 
 
+def test_earlier_turns_of_the_query_count() -> None:
+    (result,) = BM25Compressor(WORDS).compress(Query("And now?", history=("The harbour",)), scored(TOWN), Budget(4))
+    assert result.text == "The harbours are deep."
+
+
+def test_whole_counts_in_the_named_tokenizer(minilm: ResolvedModel) -> None:
+    documents = scored("Antidisestablishmentarianism.", "Fog.")
+    kept = [item.text for item in WholeCompressor(WORDS, tokenizer=minilm.name).compress(QUERY, documents, Budget(3))]
+    assert kept == ["", "Fog."]
+
+
 @pytest.mark.parametrize("text", ["?! …", "。。。 ?"])
 def test_bm25_on_text_without_a_word(text: str) -> None:
     (result,) = BM25Compressor(WORDS).compress(QUERY, scored(text), Budget(10))

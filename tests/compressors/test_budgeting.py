@@ -99,3 +99,28 @@ def test_where_all_are_excluded_the_strongest_that_fits_is_kept() -> None:
 def test_document_weight_mixes_the_rank_in() -> None:
     mixed = strengths(np.array([0.0, 1.0]), weight=0.75, documents=np.array([0, 1]))
     np.testing.assert_allclose(mixed, [0.751, 0.626])
+
+
+@given(st.lists(TEXT, min_size=1, max_size=3), st.lists(st.integers(0, 5), min_size=1), st.integers(1, 120), st.data())
+@settings(deadline=None)
+def test_required_sentences_are_always_kept_or_the_limit_is_refused_with_both_numbers(
+    texts: list[str], values: list[float], limit: int, data: st.DataObject
+) -> None:
+    source = passages(*texts)
+    strength = numbered(source, values)
+    objective = data.draw(st.sampled_from(OBJECTIVES))
+    required = np.array(data.draw(st.lists(st.booleans(), min_size=len(strength), max_size=len(strength))), dtype=bool)
+    needed = source.measure(np.flatnonzero(required).tolist())
+    excluded = np.ones(len(strength), dtype=bool)
+    for out in (None, excluded):
+        if needed > limit:
+            with pytest.raises(BudgetError, match=f"allows {limit} characters .* have {needed}: "):
+                keep(source, strength, limit, "characters", objective=objective, required=required, excluded=out)
+            continue
+        kept = keep(
+            source, strength, limit, "characters", objective=objective, min_keep=0, required=required, excluded=out
+        )
+        assert set(np.flatnonzero(required)) <= set(kept)
+        assert source.measure(kept) <= limit
+        if out is not None:
+            assert not set(kept) - set(np.flatnonzero(required))

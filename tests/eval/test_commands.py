@@ -1,4 +1,4 @@
-"""``rag eval``, ``rag heads`` and ``rag bench`` as a user calls them, on the demo corpus with the real model."""
+"""``rag eval`` and ``rag heads`` as a user calls them, on the demo corpus with the real model."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_run_made_elsewhere_can_be_reranked(collection, tmp_path):
 def test_an_unknown_system_lists_the_known_ones(collection):
     failed = run("eval", "retrieval", collection, "-s", "qrhead", "--no-progress")
     assert isinstance(failed.exception, ConfigError)
-    assert "known: heads, icr" in str(failed.exception)
+    assert "heads, icr" in str(failed.exception).partition("known: ")[2]
 
 
 def test_heads_are_found_and_written_with_what_they_belong_to(collection, tmp_path, smollm2):
@@ -95,25 +95,3 @@ def test_heads_are_found_and_written_with_what_they_belong_to(collection, tmp_pa
     with pytest.raises(ArtefactError, match=r"expected model .*, found 0000"):
         found.check("0000", found.template, "block", "document")
     assert "smollm2-135m" in run("heads", "list").output
-
-
-def test_bench_engine_writes_what_it_shows(tmp_path):
-    record, plot = tmp_path / "engine.json", tmp_path / "engine.svg"
-    done = run(
-        "bench", "engine", "--counts", "2,3", "--batch", "1,2", "--tokens", 20, "--repeats", 1,
-        "--json", record, "--plot", plot, "--no-progress",
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    figures = json.loads(record.read_text())
-    assert [row["passages"] for row in figures["sizes"]] == [2, 3]
-    assert all(row["published_s"] > row["warm_s"] for row in figures["sizes"])
-    assert [row["queries"] for row in figures["batches"]] == [1, 2]
-    assert figures["machine"]["torch"]
-    assert plot.read_text().startswith("<?xml")
-
-
-@pytest.mark.parametrize("counts", ["", "a", "0", "3,-1"])
-def test_bench_counts_that_are_no_numbers_are_refused(counts):
-    failed = run("bench", "engine", "--counts", counts)
-    assert isinstance(failed.exception, InputError)
-    assert "accepted: whole numbers" in str(failed.exception)

@@ -104,6 +104,20 @@ def test_a_corpus_is_indexed_skipped_and_checked_damaged_refused_and_rebuilt(tmp
     assert not dropped.exists()
 
 
+def test_compacting_frees_what_was_stored_deeper_later(tmp_path, model, index):
+    file, store = corpus(tmp_path, 4), tmp_path / "store"
+    for depth in (1, 3):
+        assert index(file, "--blocks", store, "--model", model, "--depth", depth).code == 0
+    done = index("--compact", store)
+    assert (done.code, done.err) == (0, "")
+    assert " MiB freed; 4 blocks in " in done.out
+    assert len(list(store.glob("*.safetensors"))) == 1
+    assert index(file, "--blocks", store, "--model", model, "--depth", 3).out.endswith("4 skipped, there already\n")
+    refused = index("--compact", store, "--rebuild")
+    assert refused.code == 2
+    assert "accepted beside it: nothing" in refused.err
+
+
 def test_an_interrupt_leaves_a_store_to_go_on_from_and_says_so(tmp_path, model, index):
     count = 30_000
     file, store = corpus(tmp_path, count), tmp_path / "store"

@@ -91,7 +91,7 @@ def bare(engine, **settings) -> Pipeline:
 
 def test_all_stages_from_one_attention_pass(engine, documents):
     seen = []
-    result = pipeline(engine, top_n=3).run(QUERY, documents, on_stage=seen.append)
+    result = pipeline(engine, top_n=3).run(QUERY, documents, on_stage=lambda trace, _: seen.append(trace))
 
     assert [trace.stage for trace in result.trace] == ["retriever", "reranker", "compressor", "ordering"]
     assert seen == list(result.trace)

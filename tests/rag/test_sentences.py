@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.errors import InputError, NotTextError
-from rag.sentences import sentences, trim
+from rag.sentences import headings, sentences, trim
 from rag.types import Span
 
 # Characters on which splitters stumble, beside all of Unicode (lone surrogates too).
@@ -64,6 +64,101 @@ def test_spans_rebuild_any_text(text: str, language: str, max_words: int) -> Non
 )
 def test_prose_of_several_languages(language: str, text: str, expected: list[str]) -> None:
     assert [piece.strip() for piece in split(text, language)] == expected
+
+
+# Real text: Wikipedia (CC BY-SA 4.0), the README of a Python package, the Universal Declaration of Human Rights, and a
+# transcript as speech recognition gives it.
+REAL = {
+    "abbreviations and initials": (
+        "en",
+        "J. R. R. Tolkien CBE FRSL (3 January 1892 – 2 September 1973) was an English writer. He served as the "
+        "Rawlinson and Bosworth Professor of Anglo-Saxon, i.e. at Pembroke College, from 1925 to 1945. In 1972 "
+        "St. Andrews, the U.K. and the U.S. honoured him.",
+        3,
+    ),
+    "Hindi": (
+        "hi",
+        "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता और समानता प्राप्त है। उन्हें बुद्धि और अन्तरात्मा की देन "
+        "प्राप्त है और परस्पर उन्हें भाईचारे के भाव से बर्ताव करना चाहिए।",
+        2,
+    ),
+    "Bengali": (
+        "bn",
+        "সমস্ত মানুষ স্বাধীনভাবে সমান মর্যাদা এবং অধিকার নিয়ে জন্মগ্রহণ করে। তাঁদের বিবেক এবং বুদ্ধি আছে; সুতরাং সকলেরই একে "
+        "অপরের প্রতি ভ্রাতৃত্বসুলভ মনোভাব নিয়ে আচরণ করা উচিত।",
+        2,
+    ),
+    "Tamil": (
+        "ta",
+        "மனிதப் பிறிவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர். அவர்கள் மதிப்பிலும், உரிமைகளிலும் சமமானவர்கள்.",
+        2,
+    ),
+    "Japanese": (
+        "ja",
+        "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。人間は、理性と良心とを授けられており、"
+        "互いに同胞の精神をもって行動しなければならない。",
+        2,
+    ),
+    "Chinese with quotes": ("zh", "他说：“人人生而自由。”众人听了都点头。真的吗？", 3),
+    "transcript": (
+        "en",
+        "so um today we are going to talk about the harbour and how it was dredged and you know why that took so long "
+        "because there were three companies involved and none of them talked to each other which is um typical right "
+        "so the first one they came in with this enormous dredger from rotterdam and the crew had never worked in a "
+        "tidal harbour before and so every six hours they had to stop and wait and then the money ran out",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize(("language", "text", "count"), REAL.values(), ids=REAL)
+def test_real_prose(language: str, text: str, count: int) -> None:
+    pieces = split(text, language, max_words=60)
+    assert "".join(pieces) == text
+    assert len(pieces) == count, pieces
+    assert all(len(piece.split()) <= 60 for piece in pieces)
+
+
+README = """\
+# bm25s
+
+Fast BM25 in Python. It needs only NumPy, e.g. no Java.
+
+## Usage
+
+1. Install it with `pip install bm25s`. This takes a second.
+2. Index a corpus:
+
+```python
+import bm25s
+
+corpus = ["a cat is a feline. It purrs."]
+retriever = bm25s.BM25(corpus=corpus)
+```
+
+| library | queries/s | notes |
+|:--------|----------:|-------|
+| bm25s   |     573.9 | eager. Sparse |
+| rank    |       2.0 | pure Python. |
+
+* Nested lists
+  * keep their items. Each is one
+  * sentence
+"""
+
+
+def test_a_real_readme() -> None:
+    pieces = [piece.strip() for piece in split(README)]
+    assert pieces[:3] == ["# bm25s", "Fast BM25 in Python.", "It needs only NumPy, e.g. no Java."]
+    assert pieces[4] == "1. Install it with `pip install bm25s`. This takes a second."
+    assert [piece.count("\n") for piece in pieces if piece.startswith(("```", "|"))] == [5, 3]
+    assert pieces[-3:] == ["* Nested lists", "* keep their items. Each is one", "* sentence"]
+
+
+def test_headings_are_found_with_their_level_marks() -> None:
+    assert [README[start:end] for start, end in headings(README)] == ["# bm25s\n", "## Usage\n"]
+    text = "```\n# no\n```\nTitle\n=====\n#hashtag\n# Yes\u2028no"
+    assert [text[start:end] for start, end in headings(text)] == ["Title\n=====\n", "# Yes\u2028"]
 
 
 def test_markdown_keeps_its_shape() -> None:

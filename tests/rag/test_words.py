@@ -43,6 +43,21 @@ def test_terms_of_scripts(text, terms):
     assert PLAIN(text) == terms
 
 
+@given(st.text(st.sampled_from("aBé 東京港の。Ж9_-ー\u0301한국ไท"), max_size=20))
+def test_located_terms_are_the_terms_with_their_places(text):
+    located = PLAIN.located(text)
+    assert [term for term, _ in located] == PLAIN(text)
+    assert all(term in PLAIN(text[start:end]) for term, (start, end) in located)
+
+
+def test_a_word_is_located_with_all_its_letters():
+    text = "The harbours' depth"
+    assert [(term, text[start:end]) for term, (start, end) in Tokeniser().located(text)] == [
+        ("harbour", "harbours"),
+        ("depth", "depth"),
+    ]
+
+
 def test_unspaced_scripts_ignore_the_shortest_word_length():
     assert Tokeniser()("水 a b") == ["水"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.compressors.ordering.permutations import ascending, best_at_both_ends, settle
+from rag.compressors.ordering.permutations import ascending, best_at_both_ends, descending, into_slots, settle
 
 
 @given(st.lists(st.integers(0, 3)))
@@ -29,20 +29,43 @@ def test_best_at_both_ends_of_six() -> None:
     assert best_at_both_ends([0, 1, 2, 3, 4, 5]) == [0, 2, 4, 5, 3, 1]
 
 
-@given(st.integers(0, 6), st.integers(1, 10))
-def test_settle_stops_at_a_fixed_point_or_at_the_cap(count: int, iterations: int) -> None:
+@given(st.lists(st.integers(0, 3), max_size=9))
+def test_into_slots_gives_the_best_item_the_most_attended_slot(attention: list[int]) -> None:
+    order = list(range(len(attention)))[::-1]
+    placed = into_slots(order, attention)
+    assert sorted(placed) == sorted(order)
+    assert [placed[slot] for slot in descending(attention)] == order
+
+
+def test_into_slots_of_a_basin() -> None:
+    assert into_slots([3, 0, 1, 2], [1.0, 0.4, 0.5, 2.0]) == [0, 2, 1, 3]
+
+
+def bubble(order: Sequence[int]) -> list[int]:
+    """One round of bubble sort towards descending order."""
+    following = list(order)
+    for i in range(len(following) - 1):
+        if following[i] < following[i + 1]:
+            following[i : i + 2] = following[i + 1], following[i]
+    return following
+
+
+@given(st.integers(0, 6), st.integers(1, 10), st.integers(0, 10))
+def test_settle_says_why_it_stopped(count: int, iterations: int, affordable: int) -> None:
     calls: list[list[int]] = []
 
     def step(order: Sequence[int]) -> list[int]:
-        """One round of bubble sort towards descending order."""
         calls.append(list(order))
-        following = list(order)
-        for i in range(count - 1):
-            if following[i] < following[i + 1]:
-                following[i : i + 2] = following[i + 1], following[i]
-        return following
+        return bubble(order)
 
-    settled = settle(count, step, iterations)
-    assert sorted(settled) == list(range(count))
-    assert len(calls) <= iterations
-    assert len(calls) == iterations or settled == sorted(settled, reverse=True)
+    settled = settle(count, step, iterations, lambda: len(calls) <= affordable)
+    assert sorted(settled.order) == list(range(count))
+    assert settled.steps == len(calls) <= iterations
+    match settled.stopped:
+        case "order unchanged":
+            assert list(settled.order) == calls[-1] == sorted(range(count), reverse=True)
+        case "iterations":
+            assert len(calls) == iterations
+        case "cost":
+            assert len(calls) == affordable + 1 < iterations
+    assert settled.stopped == "order unchanged" or list(settled.order) == bubble(calls[-1])

@@ -1,0 +1,110 @@
+"""Sentinel: sentences by a small learned probe over the attention that the reranker's pass has read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from rag.attention.late_interaction import best_token_scores
+from rag.attention.probe import Probe
+from rag.attention.reading import head_rows
+from rag.attention.types import Attender, AttentionMap, AttentionSpec, Engine, Head
+from rag.compressors.attention_scores import sentence_means
+from rag.compressors.base import SentenceCompressor
+from rag.compressors.budgeting import Floats, Objective
+from rag.registry import register
+from rag.types import Document, Query, Span
+
+Spans = Sequence[Sequence[Span]]
+
+SHARE_POWER = 0.75
+"""Between the mean over a sentence's tokens (1), which favours short sentences, and their sum (0)."""
+
+
+def share(answer: AttentionMap, spans: Spans, heads: Sequence[Head]) -> Floats:
+    """Attention of the query's rows to each sentence, (H, S) for the S sentences of all documents in turn.
+
+    Mean over rows, sum over the sentence's tokens over (tokens) ** `SHARE_POWER`. A sentence that no token stands for
+    gets the lowest of its head.
+    """
+    rows = answer.rows["mean"][head_rows(answer, heads), 0].double().numpy()
+    values = np.concatenate(sentence_means(answer, spans, rows, SHARE_POWER), axis=1)
+    lowest = np.where(np.isfinite(values), values, np.inf).min(axis=1, keepdims=True)
+    return np.where(np.isfinite(values), values, np.where(np.isfinite(lowest), lowest, 0.0))
+
+
+def document(answer: AttentionMap, spans: Spans, heads: Sequence[Head]) -> Floats:
+    """Late interaction of the query with the whole document of each sentence, (H, S): what reranks it, kept apart."""
+    scores = best_token_scores(answer, heads, length_power=0.0).double().numpy()
+    return np.repeat(scores, [len(of) for of in spans], axis=1)
+
+
+STATISTICS: Mapping[str, Callable[[AttentionMap, Spans, Sequence[Head]], Floats]] = {
+    "share": share,
+    "document": document,
+}
+"""What a sentence probe may weigh: (map, sentences of each document, heads) to values (H, S), greater is better."""
+
+
+def zscore(values: Floats) -> Floats:
+    """Standard scores over the last axis; all equal gives all 0."""
+    spread = values.std(axis=-1, keepdims=True)
+    centred = values - values.mean(axis=-1, keepdims=True)
+    level = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    # A spread at the limit of single precision is rounding, not a difference between sentences.
+    differ = spread > 1e-6 * level
+    return np.where(differ, centred / np.where(differ, spread, 1.0), 0.0)
+
+
+def log_odds(answer: AttentionMap, spans: Spans, probe: Probe) -> Floats:
+    """The probe's score of each of the S sentences of all documents in turn: (S,)."""
+    total = np.full(sum(map(len, spans)), probe.bias)
+    for name, statistic in STATISTICS.items():
+        mine = [item for item in probe.heads if item.statistic == name]
+        if mine:
+            total += np.array([item.weight for item in mine]) @ zscore(statistic(answer, spans, [i.head for i in mine]))
+    return total
+
+
+@register("compressor", "sentinel")
+@dataclass(frozen=True, eq=False)
+class SentinelCompressor(SentenceCompressor):
+    """Sentences by the probability, learned from attention, that an answer rests on them: the default compressor.
+
+    Args:
+        engine: reads the attention where `compress` is not given a shared pass.
+        probe: the file that ``rag probe train --task sentence`` wrote; None for the one that ships with the model.
+
+    The other options are those of `SentenceCompressor`; a ``threshold`` is a probability. After Sentinel (Zhang et al.,
+    arXiv 2505.23277), which weighs the last row of every head: here a few heads, every row of the query, the
+    attention to the sentence and that to its document (`STATISTICS`), z-scored over the sentences of the request.
+
+    Raises:
+        ConfigError: no probe is given and none ships for this model.
+        ArtefactError: a file that is no sentence probe, or was made for another model, wording or layout.
+    """
+
+    engine: Engine = field(repr=False)
+    _: KW_ONLY
+    probe: Path | None = None
+    objective: Objective = "sum"
+
+    @cached_property
+    def _weights(self) -> Probe:
+        return Probe.choose(self.engine, "sentence", self.probe, frozenset(STATISTICS))
+
+    @property
+    def spec(self) -> AttentionSpec:
+        """What this stage reads, so that one pass can serve all stages."""
+        return AttentionSpec(self._weights.read_heads(), ("mean", "all"))
+
+    def score(
+        self, query: Query, documents: Sequence[Document], spans: Spans, attender: Attender | None
+    ) -> list[Floats]:
+        """Probability that the sentence is needed; comparable within a request, and roughly between requests."""
+        answer = (attender or self.engine).attend(query, documents, self.spec)
+        odds = log_odds(answer, spans, self._weights)
+        probability = 1 / (1 + np.exp(-odds))
+        return np.split(probability, np.cumsum([len(of) for of in spans])[:-1])

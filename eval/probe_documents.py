@@ -1,0 +1,71 @@
+"""Labelled lists of documents for a probe: late interaction of every head with each candidate, and the retrievers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rag.attention.engine import AttentionEngine
+from rag.attention.types import AttentionSpec, Head
+from rag.eval.ltr_data import CandidateList
+from rag.eval.probe_fit import Column, Floats, LabelledItems
+from rag.rerankers.probe import STATISTICS, signal
+from rag.rerankers.scores import zscore
+from rag.types import Query, ScoredDocument
+
+SIGNALS = ("bm25", "dense")
+"""Members of the retriever whose scores are weighed beside the heads."""
+
+
+@dataclass(frozen=True)
+class DocumentReader:
+    """Features of candidate lists: each statistic of each head of the lowest ``layers`` layers, then `SIGNALS`.
+
+    All are z-scored within the list.
+    """
+
+    engine: AttentionEngine
+    layers: int
+
+    @cached_property
+    def heads(self) -> tuple[Head, ...]:
+        """The heads that are read."""
+        return tuple(head for head in self.engine.all_heads() if head.layer < self.layers)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """What the features are."""
+        return (*(Column(name, head) for name in STATISTICS for head in self.heads), *map(Column, SIGNALS))
+
+    def header(self) -> dict[str, Any]:
+        """What the values depend on."""
+        info = self.engine.info()
+        return {
+            "features": [str(column) for column in self.columns],
+            "engine": {name: info[name] for name in ("fingerprint", "template", "layout", "window_tokens", "dtype")},
+        }
+
+    def table(self, query: Query, given: Sequence[ScoredDocument]) -> Floats:
+        """Features (D, F) of the candidates, all with text."""
+        spec = AttentionSpec(self.heads, ("all",))
+        answer = self.engine.attend(query, [item.document for item in given], spec)
+        rows = [zscore(statistic(answer, self.heads)).numpy() for statistic in STATISTICS.values()]
+        rows += [zscore(signal(given, name))[None].numpy() for name in SIGNALS]
+        return np.concatenate(rows).T
+
+
+def labelled(lists: Sequence[CandidateList]) -> list[LabelledItems]:
+    """The lists as training data."""
+    return [
+        LabelledItems(
+            item.key,
+            item.values,
+            np.array([max(0, item.judgements.get(name, 0)) for name in item.documents], dtype=np.float64),
+        )
+        for item in lists
+        if item.documents
+    ]

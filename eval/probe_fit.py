@@ -1,0 +1,117 @@
+"""Learning a probe: which heads, and with which weights, from labelled lists of documents or of sentences.
+
+D items of a list, F features (columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.attention.detection import ndcg
+from rag.attention.types import Head
+from rag.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+KEEP = 8
+L2 = 0.1
+"""Heads kept and strength of regularisation, chosen with collections left out in turn (SciFact train, HotpotQA train,
+MuSiQue train); 4 to 12 heads and 0.03 to 0.3 differ little (docs/probe.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A feature: a statistic of a head, or (``head`` None) a signal known without attention."""
+
+    name: str
+    head: Head | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.head is None else f"{self.name} {self.head}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledItems:
+    """One list: its name, z-scored features (D, F) and gains (D,), 0 for what is not relevant."""
+
+    key: str
+    values: Floats
+    gains: Floats
+
+    @property
+    def has_relevant(self) -> bool:
+        """Whether anything can be learned from it."""
+        return bool((self.gains > 0).any())
+
+
+@dataclass(frozen=True, slots=True)
+class LinearScore:
+    """Weights of some of the columns, by their places."""
+
+    weights: Mapping[int, float]
+
+    def __call__(self, values: Floats) -> Floats:
+        """Score (D,) of each item of a list with features (D, F)."""
+        places = list(self.weights)
+        scores: Floats = values[:, places] @ np.array([self.weights[place] for place in places])
+        return scores
+
+
+def learn(lists: Sequence[LabelledItems], columns: Sequence[Column], keep: int = KEEP, l2: float = L2) -> LinearScore:
+    """Choose the ``keep`` columns of heads that rank best alone, and weigh them together with all the signals.
+
+    Raises:
+        InputError: no list holds anything relevant; names the lists.
+    """
+    usable = [item for item in lists if item.has_relevant]
+    if not usable:
+        names = ", ".join(item.key for item in lists[:10]) + (", ..." if len(lists) > 10 else "")
+        raise InputError(f"no list has anything relevant to learn from: {names or 'none given'}")
+    heads = [place for place, column in enumerate(columns) if column.head is not None]
+    signals = [place for place, column in enumerate(columns) if column.head is None]
+    places = [*strongest(usable, heads, keep), *signals]
+    weights = fit([LabelledItems(item.key, item.values[:, places], item.gains) for item in usable], l2)
+    return LinearScore({place: float(weight) for place, weight in zip(places, weights, strict=True) if weight > 0})
+
+
+def strongest(lists: Sequence[LabelledItems], places: Sequence[int], keep: int) -> list[int]:
+    """The ``keep`` of ``places`` with the best mean nDCG@10 over the lists when they rank alone, best first."""
+    if not places:
+        return []
+    means = np.mean([ndcg(item.values[:, places].T, item.gains.tolist()) for item in lists], axis=0)
+    return [places[best] for best in np.argsort(-means, kind="stable")[:keep]]
+
+
+def fit(lists: Sequence[LabelledItems], l2: float = L2) -> Floats:
+    """Weights (F,), none below 0, that minimise the listwise cross-entropy plus ``l2`` times their squares.
+
+    The loss of a list is the cross-entropy between the softmax of its scores and its gains as shares (ListNet's top
+    one, Cao et al., ICML 2007). A weight below 0 would say that a head which looks at an item speaks against it: with
+    as few lists as these that is chance. Every list must hold something relevant.
+    """
+    from scipy.optimize import minimize
+
+    shares = [np.maximum(item.gains, 0) / np.maximum(item.gains, 0).sum() for item in lists]
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        total, gradient = 0.0, np.zeros_like(weights)
+        for item, share in zip(lists, shares, strict=True):
+            scores = item.values @ weights
+            top = scores.max()
+            odds = np.exp(scores - top)
+            total += float(np.log(odds.sum()) + top - share @ scores)
+            gradient += item.values.T @ (odds / odds.sum() - share)
+        return (
+            total / len(lists) + l2 * float(weights @ weights),
+            gradient / len(lists) + 2 * l2 * weights,
+        )
+
+    count = lists[0].values.shape[1]
+    weights: Floats = minimize(
+        loss, np.full(count, 1 / count), jac=True, method="L-BFGS-B", bounds=[(0, None)] * count
+    ).x
+    return weights

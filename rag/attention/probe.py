@@ -1,0 +1,95 @@
+"""A probe: weights, learned from labelled queries, of statistics of single heads and of other signals; kept as JSON."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pydantic
+
+from rag.artefacts import EngineIdentity, TrainedOn
+from rag.attention.heads import Task
+from rag.attention.types import Engine, Head
+from rag.errors import ArtefactError, ConfigError
+
+
+class HeadWeight(NamedTuple):
+    """The weight of one statistic of one head; the statistics are those of the stage that uses the probe."""
+
+    statistic: str
+    head: Head
+    weight: float
+
+
+class Probe(pydantic.BaseModel, frozen=True, extra="forbid"):
+    """A linear score of documents or sentences.
+
+    Every statistic and signal is z-scored within the list; the score is the weighted sum plus ``bias``. ``signals`` are
+    what is known without attention (what the retrievers said, words in common), by name. ``method`` and ``data`` say
+    how and from which queries the weights were learned.
+    """
+
+    format: Literal["rag.probe/1"] = "rag.probe/1"
+    task: Task
+    engine: EngineIdentity
+    heads: tuple[HeadWeight, ...]
+    signals: dict[str, float]
+    bias: float = 0.0
+    method: str
+    data: tuple[TrainedOn, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> Probe:
+        """Read a probe.
+
+        Raises:
+            ArtefactError: the file cannot be read as one; names the file.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ArtefactError(f"{path} is not a probe: {error}") from None
+
+    @classmethod
+    def choose(cls, engine: Engine, task: Task, given: Path | None, statistics: frozenset[str]) -> Probe:
+        """The probe of a file, or the one that ships for the loaded model.
+
+        Raises:
+            ArtefactError: a file that is no probe, or one for another model, wording, layout, task or other statistics.
+            ConfigError: no file is given and none ships for this model.
+        """
+        if given is None:
+            probe = next((item for item in shipped() if item.task == task and item.engine.matches(engine)), None)
+            if probe is None:
+                known = ", ".join(sorted({item.engine.model for item in shipped() if item.task == task})) or "none"
+                raise ConfigError(
+                    f"no {task} probe ships for model {engine.info()['model']!r} with this prompt and layout; "
+                    f"known: {known}. Train one with `rag probe train`, and name its file (option probe)"
+                )
+            return probe
+        probe = cls.load(given)
+        if probe.task != task:
+            raise ArtefactError(f"probe {given}: expected task {task}, found {probe.task}")
+        probe.engine.check(engine, f"probe {given}")
+        unknown = sorted({item.statistic for item in probe.heads} - statistics)
+        if unknown:
+            raise ArtefactError(
+                f"probe {given}: expected statistics among {', '.join(sorted(statistics))}; found {', '.join(unknown)}"
+            )
+        return probe
+
+    def save(self, path: Path) -> None:
+        """Write the probe as JSON."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    def read_heads(self) -> tuple[Head, ...]:
+        """The heads that are read, ascending."""
+        return tuple(sorted({item.head for item in self.heads}))
+
+
+def shipped() -> tuple[Probe, ...]:
+    """The probes that come with the package."""
+    folder = resources.files("rag").joinpath("data", "probes")
+    files = sorted((item for item in folder.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
+    return tuple(Probe.model_validate_json(item.read_bytes()) for item in files)

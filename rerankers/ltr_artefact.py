@@ -1,0 +1,127 @@
+"""A trained LambdaMART model as one JSON file: LightGBM's own text, and all that it was trained with."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+
+from rag.attention.types import Engine, Head
+from rag.errors import ArtefactError, ConfigError, RagError
+from rag.rerankers.engine_identity import EngineIdentity
+from rag.rerankers.ltr_features import FeatureGroup, choose_groups, features_of
+from rag.rerankers.ltr_trees import Trees
+
+SHIPPED = "lambdamart.json"
+"""The default model, in ``rag/data/ltr/``."""
+
+
+class TrainedOn(pydantic.BaseModel, frozen=True, extra="forbid"):
+    """One collection that was learned from: its name, the judgements used, and the digests of its queries' texts."""
+
+    collection: str
+    split: str
+    queries: tuple[str, ...]
+
+
+class LtrModel(pydantic.BaseModel, frozen=True, extra="forbid"):
+    """Trees with their feature table, and where they come from.
+
+    ``features`` are the columns in order, ``increasing`` those that the trees are monotone in. ``engine`` and ``heads``
+    say what attention was read with; None and empty where no feature reads attention. The lists were the ``k`` best of
+    ``retriever``. ``parameters`` say how the trees were grown, ``figures`` what cross-validation gave; ``digest``
+    is the SHA-256 of ``trees``.
+    """
+
+    format: Literal["rag.ltr/1"] = "rag.ltr/1"
+    groups: tuple[str, ...]
+    features: tuple[str, ...]
+    increasing: tuple[str, ...]
+    engine: EngineIdentity | None
+    heads: tuple[Head, ...]
+    retriever: str
+    k: int
+    data: tuple[TrainedOn, ...]
+    parameters: dict[str, int | float]
+    rounds: int
+    figures: dict[str, float]
+    versions: dict[str, str]
+    digest: str
+    trees: str
+
+    @classmethod
+    def load(cls, path: Path) -> LtrModel:
+        """Read a model and check that it is whole.
+
+        Raises:
+            ArtefactError: the file cannot be read as one, or was changed; names the file.
+        """
+        try:
+            model = cls.model_validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ArtefactError(f"{path} is not a LambdaMART model: {error}") from None
+        found = digest(model.trees)
+        if found != model.digest:
+            raise ArtefactError(f"{path}: expected trees of digest {model.digest}, found {found}: it is damaged")
+        return model
+
+    @classmethod
+    def shipped(cls) -> LtrModel:
+        """The model that comes with the package.
+
+        Raises:
+            ConfigError: none does.
+        """
+        place = resources.files("rag").joinpath("data", "ltr", SHIPPED)
+        if not place.is_file():
+            raise ConfigError("no LambdaMART model ships: train one with `rag ltr train` and name it (option model)")
+        with resources.as_file(place) as path:
+            return cls.load(path)
+
+    def save(self, path: Path) -> None:
+        """Write the model as JSON."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    def feature_groups(self) -> tuple[FeatureGroup, ...]:
+        """The groups that make the model's table.
+
+        Raises:
+            ArtefactError: this version has not the same features; says expected and found.
+        """
+        try:
+            groups = choose_groups(self.groups)
+        except RagError as error:
+            raise ArtefactError(f"LambdaMART model: {error}") from None
+        found = tuple(feature.name for feature in features_of(groups))
+        if found != self.features:
+            expected, given = ", ".join(self.features), ", ".join(found)
+            raise ArtefactError(f"LambdaMART model: expected features {expected}; found {given}")
+        return groups
+
+    def ranker(self, engine: Engine) -> Trees:
+        """The trees, ready to score, if attention is read as in training.
+
+        Raises:
+            ArtefactError: another model, prompt or layout, or trees that LightGBM cannot read.
+        """
+        if self.engine is not None:
+            self.engine.check(engine, "LambdaMART model")
+        return Trees.from_text(self.trees, self.features)
+
+    def trained_on(self, queries: dict[str, str]) -> tuple[str, ...]:
+        """Those query ids of ``queries`` (id to text) whose text was learned from: they may not judge the model."""
+        known = {digest for source in self.data for digest in source.queries}
+        return tuple(name for name, text in queries.items() if query_digest(text) in known)
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def query_digest(text: str) -> str:
+    """Short digest of a query, blind to case and white space."""
+    return digest(" ".join(text.casefold().split()))[:12]

@@ -1,0 +1,90 @@
+"""The probe: late interaction through a few heads, fused with what the retrievers said by learned weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from rag.attention.late_interaction import best_token_scores
+from rag.attention.probe import HeadWeight, Probe
+from rag.attention.types import Attender, AttentionMap, AttentionSpec, Engine, Head
+from rag.registry import register
+from rag.rerankers.listwise import Scores, rerank_readable
+from rag.rerankers.scores import zscore
+from rag.types import Query, ScoredDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATISTICS: Mapping[str, Callable[[AttentionMap, Sequence[Head]], torch.Tensor]] = {"best-token": best_token_scores}
+"""What a document probe may weigh: (map, heads) to scores (H, D), greater is better."""
+
+
+@register("reranker", "probe")
+class ProbeReranker:
+    """Ranks by a learned sum of head scores and retrieval scores: the default reranker.
+
+    Head scores are late interaction through attention (`rag.attention.late_interaction`). The retrieval scores are what
+    each member of the retriever noted in the candidate's trace (``bm25``, ``dense``); a document that a member did not
+    find counts as its worst. The weight of a member that no candidate was seen by goes to the incoming score.
+    All are z-scored within the list; a list whose scores are all equal is ranked by the heads alone.
+
+    Args:
+        engine: reads attention where no shared pass is given.
+        probe: the file that `rag probe train` wrote; None for the one that ships with the model.
+
+    Raises:
+        ConfigError: no probe is given and none ships for this model.
+        ArtefactError: a file that is no document probe, or was made for another model, wording or layout.
+    """
+
+    def __init__(self, engine: Engine, *, probe: Path | None = None) -> None:
+        self._engine = engine
+        self._probe = Probe.choose(engine, "document", probe, frozenset(STATISTICS))
+
+    @property
+    def spec(self) -> AttentionSpec:
+        """What is read: every query row of the probe's heads."""
+        return AttentionSpec(self._probe.read_heads(), ("all",))
+
+    def rerank(
+        self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
+    ) -> list[ScoredDocument]:
+        """See `rag.stages.Reranker`; ``trace["attention"]`` is the heads' part of the score."""
+
+        def scores(given: Sequence[ScoredDocument]) -> Scores:
+            answer = (attender or self._engine).attend(query, [item.document for item in given], self.spec)
+            attention = attention_part(answer, self._probe.heads)
+            total = attention + self._probe.bias
+            for name, weight in self._probe.signals.items():
+                total = total + weight * zscore(signal(given, name))
+            return total.tolist(), {"attention": attention.tolist()}
+
+        return rerank_readable(documents, scores)
+
+
+def attention_part(answer: AttentionMap, weights: Sequence[HeadWeight]) -> torch.Tensor:
+    """Weighted sum of z-scored statistics: (D,), float64."""
+    total = torch.zeros(len(answer.documents), dtype=torch.float64)
+    for name, statistic in STATISTICS.items():
+        mine = [item for item in weights if item.statistic == name]
+        if mine:
+            values = zscore(statistic(answer, [item.head for item in mine]))
+            total += torch.tensor([item.weight for item in mine], dtype=torch.float64) @ values
+    return total
+
+
+def signal(documents: Sequence[ScoredDocument], name: str) -> torch.Tensor:
+    """What the retriever ``name`` said of each candidate, float64 (D,).
+
+    A candidate that it did not find gets the lowest of the list; where it found none, the incoming scores stand in.
+    """
+    noted = [item.trace.get(name) for item in documents]
+    known = [float(value) for value in noted if value is not None]
+    if not known:
+        return torch.tensor([item.score for item in documents], dtype=torch.float64)
+    lowest = min(known)
+    return torch.tensor([lowest if value is None else float(value) for value in noted], dtype=torch.float64)

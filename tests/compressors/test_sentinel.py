@@ -1,0 +1,92 @@
+"""The learned sentence compressor: its statistics on known numbers, its choices with the real model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from attention_maps import HEADS, word_map
+
+from rag.attention.engine import AttentionEngine
+from rag.budget import Budget
+from rag.compressors import SentinelCompressor
+from rag.compressors.sentinel import document, share, zscore
+from rag.sentences import sentences
+from rag.types import Document, Query, ScoredDocument
+
+HARBOUR = Document(
+    "harbour",
+    "The quay was built in 1871. The harbour is fourteen metres deep. Gulls nest on its wall. Salt is sold there.",
+)
+LAMP = Document("lamp", "The lighthouse burned whale oil until 1911. Its keeper lived alone. His dog was called Storm.")
+
+
+def spans_of(documents):
+    return [sentences(item.text) if item.text.strip() else () for item in documents]
+
+
+@pytest.fixture(scope="module")
+def engine(smollm2):
+    return AttentionEngine(smollm2.name)
+
+
+def test_share_is_the_sum_over_a_sentence_with_part_of_its_length_taken_back():
+    texts = [Document("a", "aa bb. cc dd ee."), Document("b", "ff.")]
+    value = {"aa": 0.1, "bb.": 0.2, "cc": 0.3, "dd": 0.0, "ee.": 0.1, "ff.": 0.4}
+    answer = word_map(texts, lambda word: value[word])
+    found = share(answer, spans_of(texts), HEADS)
+    assert found.shape == (2, 3)
+    assert found[0] == pytest.approx([0.3 / 2**0.75, 0.4 / 3**0.75, 0.4])
+    assert found[1] == pytest.approx(2 * found[0])
+
+
+def test_every_sentence_of_a_document_has_the_documents_own_score():
+    texts = [Document("a", "aa. bb."), Document("b", "cc.")]
+    answer = word_map(texts, lambda _: 0.0)
+    values = torch.tensor([[0.0, 0.5, 0.1, 0.0, 0.3], [0.0, 0.1, 0.3, 0.0, 0.9]])
+    answer.rows["all"] = torch.stack([values, values])
+    assert document(answer, spans_of(texts), HEADS)[0] == pytest.approx([0.4, 0.4, 0.6])
+
+
+def test_standard_scores_of_equal_values_are_0():
+    assert zscore(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])) == pytest.approx(
+        np.array([[-1.2247449, 0, 1.2247449], [0, 0, 0]])
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How deep is the harbour?", "The harbour is fourteen metres deep."),
+        ("What was the keeper's dog called?", "His dog was called Storm."),
+        ("When was the quay built?", "The quay was built in 1871."),
+    ],
+)
+def test_the_sentence_that_answers_is_kept_when_a_third_may_stay(engine, question, answer):
+    given = [ScoredDocument(item, 0.0, rank) for rank, item in enumerate((HARBOUR, LAMP), 1)]
+    kept = SentinelCompressor(engine).compress(Query(question), given, Budget(0.34, "ratio"))
+    assert answer in " ".join(item.text for item in kept)
+    probabilities = [sentence.score for item in kept for sentence in item.sentences]
+    assert all(0 < value < 1 for value in probabilities)
+
+
+def test_a_threshold_is_a_probability(engine):
+    given = [ScoredDocument(item, 0.0, rank) for rank, item in enumerate((HARBOUR, LAMP), 1)]
+    query = Query("How deep is the harbour?")
+    scores = [
+        s for item in SentinelCompressor(engine).compress(query, given, Budget(1.0, "ratio")) for s in item.sentences
+    ]
+    limit = sorted(sentence.score for sentence in scores)[-2]
+    kept = SentinelCompressor(engine, threshold=limit).compress(query, given, Budget(1.0, "ratio"))
+    assert sum(len(item.spans) for item in kept) == 2
+
+
+def test_a_blank_document_gets_nothing_and_changes_nothing(engine):
+    blank = Document("blank", " \n")
+    query = Query("How deep is the harbour?")
+    one = SentinelCompressor(engine).compress(query, [ScoredDocument(HARBOUR, 0.0, 1)], Budget(12, "tokens"))
+    two = SentinelCompressor(engine).compress(
+        query, [ScoredDocument(blank, 0.0, 1), ScoredDocument(HARBOUR, 0.0, 2)], Budget(12, "tokens")
+    )
+    assert two[0].spans == ()
+    assert two[1].spans == one[0].spans

@@ -1,0 +1,161 @@
+"""``rag ltr`` as a user calls it, on the demo corpus with the real models."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from rag.cli.app import app
+from rag.errors import ArtefactError, ConfigError, InputError
+from rag.pipeline import Pipeline
+from rag.rerankers.calibration_artefact import RelevanceModel
+from rag.rerankers.ltr_artefact import LtrModel
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory) -> Path:
+    """The demo corpus with all its questions, as a BEIR folder: their passages and ten others."""
+    demo = resources.files("rag").joinpath("data", "demo")
+    queries = [json.loads(line) for line in demo.joinpath("queries.jsonl").read_text().splitlines()]
+    gold = {name for query in queries for name in query["relevant"]}
+    documents = [json.loads(line) for line in demo.joinpath("corpus.jsonl").read_text().splitlines()]
+    others = [document for document in documents if document["id"] not in gold][:10]
+    folder = tmp_path_factory.mktemp("village")
+    lines = [
+        json.dumps({"_id": d["id"], "title": d["title"], "text": d["text"]})
+        for d in [*(d for d in documents if d["id"] in gold), *others]
+    ]
+    (folder / "corpus.jsonl").write_text("\n".join(lines))
+    (folder / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q["id"], "text": q["text"]}) for q in queries))
+    (folder / "qrels").mkdir()
+    rows = [f"{q['id']}\t{name}\t1" for q in queries for name in q["relevant"]]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, ["ltr", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def trained(collection, cache, tmp_path_factory):
+    """The file of a model of the first five questions, and what the command printed and wrote."""
+    output, figures = tmp_path_factory.mktemp("made") / "fusion.json", cache / "figures.json"
+    command = (
+        "train", f"{collection}:test", "-o", output, "--count", 5, "--k", 4, "--folds", 3, "--rows-per-leaf", 1,
+        "--rounds", 10, "--cache", cache, "--json", figures, "--no-progress",
+    )  # fmt: skip
+    done = run(*command)
+    assert done.exit_code == 0, (done.output, done.exception)
+    return command, output, done.output, json.loads(figures.read_text())
+
+
+def test_training_writes_a_model_with_its_provenance_and_prints_every_fold(trained, collection):
+    _, output, printed, figures = trained
+    model = LtrModel.load(output)
+    assert model.engine is not None
+    assert model.engine.model == "smollm2-135m"
+    assert (model.retriever, model.k, len(model.data[0].queries)) == ("fused", 4, 5)
+    assert [fold["fold"] for fold in figures["folds"]] == [0, 1, 2]
+    assert sum(fold["queries"] for fold in figures["folds"]) == 5
+    (row,) = figures["collections"]
+    assert row["left_out"] is None
+    assert set(row["single"]) == {"bm25", "dense", "attention"}
+    assert f"{row['incoming']:.4f}" in printed
+    assert model.figures[f"{collection.name} incoming"] == pytest.approx(row["incoming"], abs=1e-4)
+
+
+def test_training_again_reads_the_cache_and_gives_the_same_trees(trained, cache):
+    command, output, *_ = trained
+    (file,) = cache.glob("*.features.jsonl")
+    before, trees = file.read_bytes(), LtrModel.load(output).trees
+    assert len(before.splitlines()) == 1 + 5
+    assert run(*command).exit_code == 0
+    assert file.read_bytes() == before
+    assert LtrModel.load(output).trees == trees
+    file.write_bytes(before[: before.rindex(b"{") + 40])  # interrupted in the last line
+    assert run(*command).exit_code == 0
+    again = file.read_bytes().splitlines()
+    assert again[:-1] == before.splitlines()[:-1]
+    assert len(again) == 1 + 5
+    failed = run(*command, "--group", "lexical")
+    assert isinstance(failed.exception, ArtefactError)
+    assert "holds results of {'features'" in str(failed.exception)
+
+
+def test_a_model_is_judged_on_other_queries_only(trained, collection, tmp_path):
+    _, output, *_ = trained
+    figures = tmp_path / "judged.json"
+    done = run("eval", f"{collection}:test", "-f", output, "--skip", 5, "--json", figures, "--no-progress")
+    assert done.exit_code == 0, (done.output, done.exception)
+    (row,) = json.loads(figures.read_text())
+    assert row["queries"] == 1
+    assert 0 <= row["lambdamart"] <= 1
+    refused = run("eval", f"{collection}:test", "-f", output, "--no-progress")
+    assert isinstance(refused.exception, InputError)
+    assert "5 of 6 queries were trained on" in str(refused.exception)
+
+
+def test_calibrated_relevance_is_made_drawn_and_used_in_a_pipeline(collection, cache, tmp_path):
+    settings, output, plot = tmp_path / "settings.yaml", tmp_path / "relevance.json", tmp_path / "diagram.png"
+    settings.write_text(yaml.safe_dump({"retrieve_k": 4, "reranker": "heads"}))
+    done = run(
+        "calibrate", f"{collection}:test", "-o", output, "-c", settings, "--folds", 3, "--give-up", 0, "--cache", cache,
+        "--plot", plot, "--no-progress",
+    )  # fmt: skip
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert "Brier" in done.output
+    model = RelevanceModel.load(output)
+    assert model.figures["answerable_count"] == 12
+    assert model.figures["given_up"] == 0
+    assert model.answerable.features == ("top", "margin", "entropy", "best_dense")
+    (file,) = cache.glob("*.scores.jsonl")
+    kinds = [record["kind"] for record in map(json.loads, file.read_text().splitlines()[1:])]
+    assert kinds == ["as it is"] * 6 + ["without answers"] * 6
+    pipeline = Pipeline.from_config(
+        retrieve_k=4, top_n=2, reranker={"name": "calibrated", "options": {"file": str(output), "reranker": "heads"}}
+    )
+    texts = [json.loads(line)["text"] for line in (collection / "corpus.jsonl").read_text().splitlines()]
+    (first, *_) = pipeline.run("What is the cleared land in the Amazon used for?", texts).results
+    assert 0 < first.scores["relevance"] <= first.scores["answerable"] < 1
+    assert first.scores["abstain"] in (0, 1)
+
+
+def test_a_lambdamart_model_is_not_calibrated_on_what_it_was_trained_on(trained, collection, tmp_path):
+    _, output, *_ = trained
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(yaml.safe_dump({"reranker": {"name": "lambdamart", "options": {"model": str(output)}}}))
+    failed = run("calibrate", f"{collection}:test", "-o", tmp_path / "r.json", "-c", settings, "--no-progress")
+    assert isinstance(failed.exception, InputError)
+    assert "trained on 5 of 6 queries" in str(failed.exception)
+    settings.write_text("reranker: null")
+    failed = run("calibrate", f"{collection}:test", "-o", tmp_path / "r.json", "-c", settings, "--no-progress")
+    assert isinstance(failed.exception, ConfigError)
+
+
+def test_unusable_collections_are_refused_before_any_model_is_loaded(collection, tmp_path):
+    for argument, problem in (
+        (f"{collection}:", "accepted: FOLDER, FOLDER:SPLIT or FOLDER:SPLIT:QUERIES"),
+        (f"{collection}:train", "train.tsv"),
+        (tmp_path / "absent", "absent"),
+    ):
+        failed = run("train", argument, "-o", tmp_path / "x.json")
+        assert isinstance(failed.exception, InputError), argument
+        assert problem in str(failed.exception)
+    twice = run("train", f"{collection}:test", f"{collection}:test", "-o", tmp_path / "x.json")
+    assert "accepted: each once" in str(twice.exception)
+    nothing = run("train", f"{collection}:test", "--skip", 99, "-o", tmp_path / "x.json")
+    assert "first 99 are skipped" in str(nothing.exception)
+    unknown = run("train", f"{collection}:test", "--group", "smell", "-o", tmp_path / "x.json")
+    assert isinstance(unknown.exception, ConfigError)
