@@ -12,7 +12,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.security import HTTPBearer
 from pydantic import ValidationError
 
-from rag.api import errors
+from rag.api import corpora_routes, errors, faces
 from rag.api.access import AccessLog
 from rag.api.body import StrictRoute, route_needing
 from rag.api.connection import timeout_of, wants_events, while_connected
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from rag.results import ContextResult
 
 _DESCRIPTION = """Decides which passages of a corpus, and which sentences of them, a reader LLM should see, and in
-which order. Every error has the body `{"error": {"code", "message", "param"?, "request_id"}}`."""
+which order. Every error has the body `{"error": {"code", "message", "param"?, "request_id"}}`; on the routes that stand
+in for another service (Cohere, Jina and vLLM, TEI, OpenAI) it has the shape of that service's."""
 
 _KEY = HTTPBearer(auto_error=False, description="An API key, where the service has any.")
 
@@ -96,6 +97,8 @@ def create_app(
     errors.install(app)
     for part in (router, open_router, metrics_router):
         app.include_router(part)
+    faces.install(app, service, [Security(_KEY)])
+    corpora_routes.install(app, service, [Security(_KEY)])
     return app
 
 

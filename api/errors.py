@@ -1,7 +1,8 @@
 """Every failure leaves the service as one JSON shape.
 
 ``{"error": {"code", "message", "param"?, "request_id"}}``, whatever went wrong and wherever. ``code``
-is stable and made for programs; the message says what was given and what is accepted.
+is stable and made for programs; the message says what was given and what is accepted. The routes that stand in
+for another service have the shape of that service (`ErrorShape`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -89,6 +91,18 @@ class ErrorResponse(BaseModel):
     error: ErrorDetail
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorShape:
+    """How an error is told: its body for a detail and a status, the body's model, and statuses that are told as others."""
+
+    body: Callable[[ErrorDetail, int], dict[str, Any]]
+    model: type[BaseModel]
+    statuses: Mapping[int, int] = field(default_factory=dict)
+
+
+OWN_SHAPE = ErrorShape(lambda detail, _: ErrorResponse(error=detail).model_dump(exclude_none=True), ErrorResponse)
+
+
 class ApiError(HTTPException):
     """A failure of the request itself (not of the library), with its status and code."""
 
@@ -120,10 +134,19 @@ def error_response(
     param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """The one error shape."""
+    """The one error shape, or that of the face that the request came to."""
     detail = ErrorDetail(code=code, message=message, param=param, request_id=request_id(scope))
-    body = ErrorResponse(error=detail).model_dump(exclude_none=True)
-    return JSONResponse(body, status_code=status, headers=dict(headers) if headers else None)
+    shape = _shape_of(scope)
+    status = shape.statuses.get(status, status)
+    return JSONResponse(shape.body(detail, status), status_code=status, headers=dict(headers) if headers else None)
+
+
+def _shape_of(scope: Scope) -> ErrorShape:
+    """What the route chose, or what the application has for its path or one above (`rag.api.faces.shapes`)."""
+    chosen: ErrorShape | None = scope.get("state", {}).get("error_shape")
+    shapes: Mapping[str, ErrorShape] = getattr(getattr(scope.get("app"), "state", None), "error_shapes", {})
+    path = f"{scope.get('path', '')}/"
+    return chosen or next((shape for of, shape in shapes.items() if path.startswith(f"{of}/")), OWN_SHAPE)
 
 
 def internal_error(scope: Scope, error: BaseException) -> JSONResponse:

@@ -7,18 +7,22 @@ import gzip
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from rag.errors import InputError
-from rag.eval.runs import Qrels, add_judgement
+from rag.eval.runs import Qrels, add_judgement, read_qrels, readable
 from rag.sentences import sentences
 from rag.types import Document, Query, check_unique_ids
 
 _Place: TypeAlias = Path | zipfile.Path
 T = TypeVar("T")
+
+SYNTHETIC_FILE = "synthetic.json"
+"""Marks a collection in the BEIR layout whose queries and judgements no person made."""
+SYNTHETIC_NOTE = "its queries and judgements were made from the documents by a program, no person judged them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Collection:
 
     ``missing_documents`` counts judged document ids that the corpus lacks, ``missing_queries`` judged queries that the
     query file lacks (their judgements are left out), ``unjudged_queries`` queries left out for having no judgement.
+    ``synthetic``: queries and judgements were made from the documents, by no person (see `rag.eval.synthetic`).
     """
 
     name: str
@@ -36,6 +41,7 @@ class Collection:
     missing_documents: int = 0
     missing_queries: int = 0
     unjudged_queries: int = 0
+    synthetic: bool = False
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -44,7 +50,8 @@ class Collection:
             (self.missing_documents, "judged document(s) are not in the corpus: no system can find them"),
             (self.missing_queries, "judged query(ies) are not in the query file and are left out"),
         )
-        return tuple(f"{self.name}: {count} {note}" for count, note in notes if count)
+        made = (f"{self.name}: synthetic, {SYNTHETIC_NOTE}",) if self.synthetic else ()
+        return (*made, *(f"{self.name}: {count} {note}" for count, note in notes if count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +94,45 @@ def load_beir(
         DuplicateIdsError: two documents carry the same id.
     """
     root = _root(Path(path))
-    documents = tuple(_read(_find(root, "corpus.jsonl"), _document))
+    return assemble(
+        Path(path).absolute().name.removesuffix(".zip"),
+        read_lines(_find(root, "corpus.jsonl"), read_document),
+        read_lines(_find(root, queries or "queries.jsonl"), read_query),
+        _read_judgements(_find(root, qrels or f"qrels/{split}.tsv")),
+        synthetic=(root / SYNTHETIC_FILE).exists(),
+    )
+
+
+def assemble(
+    name: str,
+    documents: Iterable[Document],
+    queries: Iterable[Query],
+    judgements: Qrels,
+    *,
+    synthetic: bool = False,
+) -> Collection:
+    """A collection of these parts: queries without a judgement are left out, and so are judgements without a query.
+
+    Raises:
+        InputError: two queries carry the same id.
+        DuplicateIdsError: two documents carry the same id.
+    """
+    documents = tuple(documents)
     check_unique_ids(documents)
-    asked = tuple(_read(_find(root, queries or "queries.jsonl"), _query))
-    judgements = _read_qrels(_find(root, qrels or f"qrels/{split}.tsv"))
+    asked = tuple(queries)
     known = {query.id for query in asked}
     if len(known) < len(asked):
-        raise InputError(f"{root}: two queries carry the same id")
+        raise InputError(f"{name}: two queries carry the same id")
     corpus = {document.id for document in documents}
     return Collection(
-        name=Path(path).name.removesuffix(".zip"),
+        name=name,
         documents=documents,
         queries=tuple(query for query in asked if query.id in judgements),
         qrels={query: grades for query, grades in judgements.items() if query in known},
         missing_documents=len({document for grades in judgements.values() for document in grades} - corpus),
         missing_queries=len(judgements.keys() - known),
         unjudged_queries=len(known - judgements.keys()),
+        synthetic=synthetic,
     )
 
 
@@ -120,7 +150,7 @@ def load_qa(path: str | Path) -> tuple[Question, ...]:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"{file}: no such file")
-    return tuple(_read(file, _question))
+    return tuple(read_lines(file, _question))
 
 
 def _root(path: Path) -> _Place:
@@ -148,9 +178,9 @@ def _open(place: _Place) -> TextIO:
     return io.TextIOWrapper(gzip.GzipFile(fileobj=raw) if place.name.endswith(".gz") else raw, encoding="utf-8")
 
 
-def _read(place: _Place, parse: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
-    """One parsed value per JSON line; whatever is wrong with a line is one error that names it."""
-    with _open(place) as file:
+def read_lines(place: _Place, parse: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+    """One parsed value per line of a JSON lines file; whatever is wrong with a line is one error that names it."""
+    with _open(place) as file, readable(place):
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -171,19 +201,21 @@ def _id(record: Mapping[str, Any], key: str = "_id") -> str:
     return str(value)
 
 
-def _document(record: Mapping[str, Any]) -> Document:
+def read_document(record: Mapping[str, Any]) -> Document:
+    """A document of one JSON object: ``_id``, ``text``, and perhaps ``title`` and ``metadata``."""
     metadata = record.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise InputError(f"metadata must be an object, given {metadata!r}")
     return Document(_id(record), record["text"], record.get("title") or "", metadata)
 
 
-def _query(record: Mapping[str, Any]) -> Query:
+def read_query(record: Mapping[str, Any]) -> Query:
+    """A query of one JSON object: ``_id`` and ``text``."""
     return Query(record["text"], _id(record))
 
 
 def _question(record: Mapping[str, Any]) -> Question:
-    documents = tuple(_document(item) for item in record["documents"])
+    documents = tuple(read_document(item) for item in record["documents"])
     check_unique_ids(documents)
     answers = record["answers"]
     if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
@@ -213,10 +245,17 @@ def _step_sentences(steps: Sequence[Mapping[str, Any]], documents: Sequence[Docu
                 yield SupportingSentence(document.id, document.text[start:end])
 
 
+def _read_judgements(place: _Place) -> Qrels:
+    """BEIR's form, and every other one in a file that does not say ``.tsv``."""
+    if isinstance(place, Path) and not place.name.removesuffix(".gz").endswith(".tsv"):
+        return read_qrels(place)
+    return _read_qrels(place)
+
+
 def _read_qrels(place: _Place) -> Qrels:
     """Tab separated ``query-id corpus-id score``, with or without that header line."""
     qrels: Qrels = {}
-    with _open(place) as file:
+    with _open(place) as file, readable(place):
         for number, row in enumerate(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), start=1):
             if not row or (number == 1 and row[0] == "query-id"):
                 continue

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rag.assembly import assemble, context_document, is_away, uncompressed
-from rag.eval.answers import exact_match, f1
+from rag.eval.answers import exact_match, f1, findable
 from rag.eval.collections import Question
 from rag.eval.context import Kept, progress_bar, shuffled
 from rag.eval.reader import Answer, Reader, prompt_digest, prompt_for
@@ -31,8 +31,10 @@ def read(
 ) -> list[Kept]:
     """``kept`` with the reader's measures, and the same for `NO_CONTEXT` (budget 0) and `FULL_CONTEXT` (budget 1).
 
-    The measures: ``exact_match`` and ``f1`` (see `rag.eval.answers`), ``reader_tokens_in`` and ``reader_tokens_out`` of
-    the reader's own tokenizer, prompt included, and ``reader_seconds``. Questions without an accepted answer get none.
+    The measures: ``exact_match`` and ``f1`` (see `rag.eval.answers`), ``answered`` (1 where an accepted answer stands
+    in what the reader said, however wordy it is, else 0; None for yes and no), ``reader_tokens_in`` and
+    ``reader_tokens_out`` of the reader's own tokenizer, prompt included, and ``reader_seconds``. Questions without an
+    accepted answer get none.
 
     Args:
         collections: the questions that ``kept`` was made from.
@@ -70,6 +72,7 @@ def _judge(answer: Answer, accepted: Sequence[str]) -> dict[str, float | None]:
     return {
         "exact_match": exact_match(answer.text, accepted),
         "f1": f1(answer.text, accepted),
+        "answered": float(bool(findable(accepted, [answer.text]))) if findable(accepted, accepted) else None,
         "reader_tokens_in": float(answer.tokens_in),
         "reader_tokens_out": float(answer.tokens_out),
         "reader_seconds": answer.seconds,

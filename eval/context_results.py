@@ -14,7 +14,17 @@ from rag.eval.latency import Latency, latency
 from rag.eval.retrieval import Comparison
 from rag.eval.significance import Interval, bootstrap_interval, holm, paired_t_test, randomisation_test
 
-COMPARED = ("recall", "recall_weighted", "precision", "precision_weighted", "retention", "auc", "exact_match", "f1")
+COMPARED = (
+    "recall",
+    "recall_weighted",
+    "precision",
+    "precision_weighted",
+    "retention",
+    "auc",
+    "exact_match",
+    "f1",
+    "answered",
+)
 """The measures that are tested against the baseline."""
 
 

@@ -63,11 +63,16 @@ def measure(
         raise InputError(f"tokens must be at least 1, given {tokens}")
     usable = [(item, evidence) for item in questions if (evidence := _evidence(item))]
     pool = {item.query.id: _sentences(item) for item in questions}
-    if not usable or sum(map(bool, pool.values())) < 2:
-        raise InputError("position bias needs a supporting sentence that is found, and the text of another question")
+    if not usable:
+        raise InputError("position bias needs questions with a supporting sentence that stands in their documents")
     cosines = np.zeros((len(usable), len(places)))
     for row, (question, evidence) in enumerate(usable):
-        others = [text for name, texts in pool.items() if name != question.query.id for text in texts]
+        own = set(pool[question.query.id])
+        others = [text for texts in pool.values() for text in texts if text not in own]
+        if not others:
+            raise InputError(
+                f"question {question.query.id!r}: no other question has any other text to fill passages with"
+            )
         filler = _filler(others, count_tokens, tokens, question.query.id)
         passages = [" ".join(_at(filler, evidence, place)) for place in places]
         wanted, *vectors = embedder.encode([question.query.text, *passages])

@@ -94,7 +94,7 @@ class LocalReader:
         *,
         device: str = "cpu",
         dtype: DType = "float32",
-        max_new_tokens: int = 16,
+        max_new_tokens: int = 32,
         batch_tokens: int = 8192,
         threads: int | None = None,
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,12 +39,17 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class SystemResult:
-    """One system on one collection. ``against_baseline`` maps measure to `Comparison`; empty for the baseline."""
+    """One system on one collection.
+
+    ``intervals`` are the 95 % bootstrap intervals of the means, by measure. ``against_baseline`` maps measure to
+    `Comparison`; empty for the baseline.
+    """
 
     run: Run
     evaluation: Evaluation
     latency: Latency
     against_baseline: Mapping[str, Comparison]
+    intervals: Mapping[str, Interval]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +62,20 @@ class Results:
     systems: Mapping[str, SystemResult]
 
     def table(self) -> list[dict[str, Any]]:
-        """One flat row per system: means, differences and p values against the baseline, latency in seconds."""
+        """One flat row per system: means, differences from the baseline, their 95 % intervals (``low``, ``high``), p
+        values (``p`` of the randomisation test, ``p t`` of the t test), latency in seconds.
+        """
         return [self._row(name, result) for name, result in self.systems.items()]
 
     def _row(self, name: str, result: SystemResult) -> dict[str, Any]:
         row: dict[str, Any] = {"system": name, **result.evaluation.aggregate}
+        for measured, interval in result.intervals.items():
+            row |= {f"{measured} low": interval.low, f"{measured} high": interval.high}
         for measured, comparison in result.against_baseline.items():
-            row[f"{measured} diff"] = comparison.difference
-            row[f"{measured} p"] = comparison.p_randomisation
+            low, high = comparison.interval
+            row |= {f"{measured} diff": comparison.difference}
+            row |= {f"{measured} diff low": low, f"{measured} diff high": high}
+            row |= {f"{measured} p": comparison.p_randomisation, f"{measured} p t": comparison.p_t_test}
         return row | {"p50 s": result.latency.p50, "p95 s": result.latency.p95}
 
 
@@ -78,6 +90,7 @@ def evaluate(
     progress: bool = True,
     remove_self: bool = False,
     description: Mapping[str, Any] | None = None,
+    identities: Mapping[str, Any] | None = None,
 ) -> Results:
     """Run every system on every query of a collection and compare them.
 
@@ -88,12 +101,15 @@ def evaluate(
         measures: names as ir-measures has them.
         baseline: the system that the others are compared with; the first one where not given.
         output: a JSONL file that receives each query's ranking as soon as it is there. An evaluation that was
-            interrupted carries on from it: at most the query at work is lost. Systems are known by their names.
+            interrupted carries on from it: at most the query at work is lost. Systems are known by their names and
+            identities.
         progress: show a progress bar on standard error.
         remove_self: leave out documents that carry their query's own id, before the cut at ``k`` (systems then have to
             return one more).
-        description: what else decides the rankings (models, settings), as JSON values: ``output`` is carried on only
-            where it was made with the same.
+        description: what else decides all rankings, as JSON values: ``output`` is carried on only where it was made
+            with the same.
+        identities: system to what decides its rankings (stages, options, models), as JSON values: a system's part of
+            ``output`` is carried on only where it was made with the same.
 
     Raises:
         ConfigError: no system, an unknown baseline or measure, ``k`` below 1.
@@ -101,18 +117,20 @@ def evaluate(
         ArtefactError: ``output`` belongs to another collection or other settings, or is damaged.
     """
     chosen = _check(collection, systems, k, baseline)
-    header = {"collection": collection.name, "k": k, "remove_self": remove_self, "data": _fingerprint(collection)}
+    header = {"collection": collection.name, "k": k, "remove_self": remove_self, "data": fingerprint(collection)}
     header |= {"description": dict(description or {})}
+    keys = {name: _key(name, (identities or {}).get(name)) for name in systems}
     done = journal.load(output, header) if output else {}
     runs: dict[str, Run] = {name: {} for name in systems}
     seconds: dict[str, list[float]] = {name: [] for name in systems}
     with journal.writer(output, header) as write, _bar(progress, len(systems) * len(collection.queries)) as advance:
         for name, system in systems.items():
             for query in collection.queries:
-                if (name, query.id) not in done:
-                    done[name, query.id] = _run_one(system, query, k, remove_self)
-                    write(name, query.id, *done[name, query.id])
-                runs[name][query.id], taken = done[name, query.id]
+                place = (keys[name], query.id)
+                if place not in done:
+                    done[place] = _run_one(system, query, k, remove_self)
+                    write(*place, *done[place])
+                runs[name][query.id], taken = done[place]
                 seconds[name].append(taken)
                 advance(name)
     evaluations = {name: measure(collection.qrels, run, measures) for name, run in runs.items()}
@@ -122,7 +140,13 @@ def evaluate(
         chosen,
         tuple(measures),
         {
-            name: SystemResult(runs[name], evaluations[name], latency(seconds[name]), comparisons[name])
+            name: SystemResult(
+                runs[name],
+                evaluations[name],
+                latency(seconds[name]),
+                comparisons[name],
+                {of: bootstrap_interval(list(by.values())) for of, by in evaluations[name].per_query.items()},
+            )
             for name in systems
         },
     )
@@ -171,19 +195,31 @@ def _compare(evaluations: Mapping[str, Evaluation], baseline: str) -> dict[str, 
     return comparisons
 
 
-def _fingerprint(collection: Collection) -> str:
-    """A digest of ids and queries, so that a file of results is not carried on with other data of the same name."""
+def fingerprint(collection: Collection) -> str:
+    """A digest of documents and queries, so that results are not carried on with other data of the same name."""
     digest = hashlib.blake2b(digest_size=8)
     for part in (
-        *(document.id for document in collection.documents),
+        *(text for document in collection.documents for text in (document.id, document.title, document.text)),
         *(text for query in collection.queries for text in (query.id, query.text)),
     ):
         digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
 
 
+def _key(name: str, identity: Any) -> str:
+    """The system's name in the file of results."""
+    return name if identity is None else f"{name} {digest_of(identity)}"
+
+
+def digest_of(value: Any) -> str:
+    """A digest of a JSON value."""
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
 @contextmanager
-def _bar(visible: bool, total: int) -> Iterator[Callable[[str], None]]:
+def progress_bar(visible: bool, total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on standard error; the function it gives moves it on by one and says at what."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

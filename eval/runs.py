@@ -1,4 +1,4 @@
-"""Runs and relevance judgements: the two tables every evaluation compares, and their TREC files.
+"""Runs and relevance judgements: the two tables every evaluation compares, and their files (TREC, BEIR, JSON).
 
 A run maps a query id to ``(document id, score)`` pairs, best first. Ties: equal scores mean the order in which the
 documents stand in the list. A file has no such order to trec_eval, which sorts by score (as a 32-bit float) and breaks
@@ -9,13 +9,16 @@ that leaves for a file or a measure goes through it, so that a run means the sam
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO, TypeAlias, cast
+from typing import Any, TextIO, TypeAlias, cast
 
-from rag.errors import InputError
+from rag.errors import InputError, shown
 from rag.types import ScoredDocument
 
 Ranking: TypeAlias = list[tuple[str, float]]
@@ -80,18 +83,24 @@ def without_self(run: Mapping[str, Sequence[tuple[str, float]]]) -> Run:
 
 
 def write_run(path: Path, run: Mapping[str, Sequence[tuple[str, float]]], tag: str = "rag") -> None:
-    """Write a run in TREC form (``query Q0 document rank score tag``), gzip where the name ends in .gz.
+    """Write a run in TREC form (``query Q0 document rank score tag``), or as JSON (``{query: {document: score}}``)
+    where the name ends in .json; gzip where it then ends in .gz.
 
     Scores are written strictly decreasing (`break_ties`).
 
     Raises:
-        InputError: an id or the tag is empty or holds white space, which the format cannot carry; or as `sort_ranking`.
+        InputError: an id or the tag is empty or holds white space, which the TREC form cannot carry; or as
+            `sort_ranking`.
     """
+    strict = {query_id: break_ties(sort_ranking(pairs, query_id)) for query_id, pairs in run.items()}
+    if is_json(path):
+        _write_json(path, {query_id: dict(pairs) for query_id, pairs in strict.items()})
+        return
     _require_token(tag, "tag")
     lines: list[str] = []
-    for query_id, pairs in run.items():
+    for query_id, pairs in strict.items():
         _require_token(query_id, "query id")
-        for rank, (document_id, score) in enumerate(break_ties(sort_ranking(pairs, query_id)), start=1):
+        for rank, (document_id, score) in enumerate(pairs, start=1):
             _require_token(document_id, "document id")
             lines.append(f"{query_id} Q0 {document_id} {rank} {score!r} {tag}\n")
     with open_text(path, "wt") as file:
@@ -99,21 +108,28 @@ def write_run(path: Path, run: Mapping[str, Sequence[tuple[str, float]]], tag: s
 
 
 def read_run(path: Path) -> Run:
-    """Read a TREC run, gzip too, in trec_eval's order: by score (a 32-bit float), then document id, both descending.
+    """Read a run in the TREC form, or as JSON (see `write_run`) where the name says so; gzip too.
 
-    As in trec_eval, the rank column is ignored, and so is what follows the tag.
+    It comes in trec_eval's order: by score (a 32-bit float), then document id, both descending. As in trec_eval, the
+    rank column is ignored, and so is what follows the tag.
 
     Raises:
         InputError: a malformed line or score, named by file and line; a document ranked twice for a query.
     """
     pairs: dict[str, Ranking] = {}
-    for number, fields in _fields(path, 6, "query Q0 document rank score tag", more=True):
-        query_id, _, document_id, _, score = fields[:5]
-        try:
-            value = float(score)
-        except ValueError:
-            raise InputError(f"{path}, line {number}: score must be a number, given {score!r}") from None
-        pairs.setdefault(query_id, []).append((document_id, value))
+    if is_json(path):
+        for query_id, document_id, given in _json_cells(path, "{query: {document: score}}"):
+            if isinstance(given, bool) or not isinstance(given, int | float):
+                raise InputError(f"{path}, query {shown(query_id)}: score must be a number, given {shown(given)}")
+            pairs.setdefault(query_id, []).append((document_id, float(given)))
+    else:
+        for number, fields in _fields(path, 6, "query Q0 document rank score tag", more=True):
+            query_id, _, document_id, _, score = fields[:5]
+            try:
+                value = float(score)
+            except ValueError:
+                raise InputError(f"{path}, line {number}: score must be a number, given {score!r}") from None
+            pairs.setdefault(query_id, []).append((document_id, value))
     return {query_id: _trec_order(sort_ranking(documents, query_id)) for query_id, documents in pairs.items()}
 
 
@@ -125,11 +141,15 @@ def _trec_order(ranking: Ranking) -> Ranking:
 
 
 def write_qrels(path: Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
-    """Write judgements in TREC form (``query 0 document grade``), gzip where the name ends in .gz.
+    """Write judgements in TREC form (``query 0 document grade``), or as JSON (``{query: {document: grade}}``) where the
+    name ends in .json; gzip where it then ends in .gz.
 
     Raises:
-        InputError: an id is empty or holds white space, which the format cannot carry.
+        InputError: an id is empty or holds white space, which the TREC form cannot carry.
     """
+    if is_json(path):
+        _write_json(path, qrels)
+        return
     lines: list[str] = []
     for query_id, grades in qrels.items():
         _require_token(query_id, "query id")
@@ -141,15 +161,29 @@ def write_qrels(path: Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read TREC judgements, gzip too.
+    """Read judgements in the TREC form, in BEIR's (tab separated ``query document grade``, under a header or not), or
+    as JSON (see `write_qrels`) where the name says so; gzip too.
 
     Raises:
         InputError: a malformed line, a grade that is not a whole number or a pair judged twice with different
             grades, named by file and line.
     """
     qrels: Qrels = {}
-    for number, fields in _fields(path, 4, "query 0 document grade"):
-        query_id, _, document_id, grade = fields
+    if is_json(path):
+        for query_id, document_id, grade in _json_cells(path, "{query: {document: grade}}"):
+            if isinstance(grade, bool) or not isinstance(grade, int):
+                raise InputError(
+                    f"{path}, query {shown(query_id)}: grade must be a whole number, given {shown(grade)}"
+                )
+            qrels.setdefault(query_id, {})[document_id] = grade
+        return qrels
+    for number, line in _lines(path):
+        columns = line.rstrip("\r\n").split("\t")
+        if len(columns) == 3:
+            if number > 1 or columns[0] != "query-id":
+                add_judgement(qrels, columns[0], columns[1], columns[2], f"{path}, line {number}")
+            continue
+        query_id, _, document_id, grade = _split(path, number, line, 4, "query 0 document grade")
         add_judgement(qrels, query_id, document_id, grade, f"{path}, line {number}")
     return qrels
 
@@ -174,15 +208,67 @@ def open_text(path: Path, mode: str = "rt") -> TextIO:
     return cast(TextIO, open(path, mode, encoding="utf-8"))
 
 
+@contextmanager
+def readable(path: object) -> Iterator[None]:
+    """Turn what the bytes of a file can do to its reader into an `InputError` that names the file."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start} of a block") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is not a whole gzip file: {error}") from None
+
+
+def is_json(path: Path) -> bool:
+    """Whether the name of a file says that it is one JSON value, gzipped or not."""
+    return path.name.removesuffix(".gz").endswith(".json")
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file, gzip too. Raises `InputError` naming the file (and line) where it is none."""
+    with open_text(path) as file, readable(path):
+        try:
+            return json.load(file)
+        except UnicodeDecodeError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} is not JSON: {error}") from None
+
+
+def _json_cells(path: Path, form: str) -> Iterator[tuple[str, str, Any]]:
+    table = read_json(path)
+    if not isinstance(table, dict) or not all(isinstance(row, dict) for row in table.values()):
+        raise InputError(f"{path}: expected one JSON object {form}")
+    for query_id, row in table.items():
+        for document_id, value in row.items():
+            yield query_id, document_id, value
+
+
+def _write_json(path: Path, value: object) -> None:
+    with open_text(path, "wt") as file:
+        json.dump(value, file)
+        file.write("\n")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Line numbers and lines; blank lines are skipped."""
+    with open_text(path) as file, readable(path):
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, line
+
+
 def _fields(path: Path, count: int, form: str, more: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Line numbers and the ``count`` (or ``more``) fields of a file's lines; blank lines are skipped."""
-    with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            fields = line.split()
-            if fields and (len(fields) < count or (len(fields) > count and not more)):
-                raise InputError(f"{path}, line {number}: expected {count} fields ({form}), given {len(fields)}")
-            if fields:
-                yield number, fields
+    for number, line in _lines(path):
+        yield number, _split(path, number, line, count, form, more)
+
+
+def _split(path: Path, number: int, line: str, count: int, form: str, more: bool = False) -> list[str]:
+    fields = line.split()
+    if len(fields) < count or (len(fields) > count and not more):
+        raise InputError(f"{path}, line {number}: expected {count} fields ({form}), given {len(fields)}")
+    return fields
 
 
 def _require_token(value: str, what: str) -> None:

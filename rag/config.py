@@ -206,6 +206,23 @@ class KeySettings(_Section):
     requests_per_minute: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
+class CorporaSettings(_Section):
+    """Corpora that the service stores: how many, how large each may be, and where they are kept.
+
+    ``bytes`` counts a corpus as JSON lines. Without a ``folder`` (of one service alone) they are gone when the
+    service ends. They are in memory, and need ``server.workers`` 1.
+    """
+
+    count: PositiveInt = 16
+    documents: PositiveInt = 10_000
+    bytes: Annotated[ByteSize, Field(gt=0, le=16_000_000)] = ByteSize(16_000_000)
+    folder: Path | None = None
+
+    @field_serializer("bytes")
+    def _bytes(self, size: ByteSize) -> int:
+        return int(size)
+
+
 class ServerSettings(_Section):
     """Where and how the HTTP service listens.
 
@@ -228,6 +245,7 @@ class ServerSettings(_Section):
     cors_origins: tuple[str, ...] = ()
     log_format: Literal["text", "json"] = "text"
     log_bodies: bool = False
+    corpora: CorporaSettings = CorporaSettings()
 
     @model_validator(mode="after")
     def _keys_differ(self) -> ServerSettings:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fastapi import FastAPI
+    from fastapi.params import Depends
 
     from rag.api.service import ContextService
 
 
-def install(app: FastAPI, service: ContextService) -> None:
+def install(app: FastAPI, service: ContextService, dependencies: Sequence[Depends]) -> None:
     """Add every face's routes and the shapes of its errors; all rank through one `Ranker` over ``service``."""
     from rag.api.faces import cohere, compress, embeddings, jina, score
     from rag.api.faces.ranking import Ranker
@@ -22,4 +25,4 @@ def install(app: FastAPI, service: ContextService) -> None:
     app.state.ranker = Ranker(service)
     app.state.error_shapes = BY_PATH
     for face in (cohere, jina, score, compress, embeddings):
-        app.include_router(face.router)
+        app.include_router(face.router, dependencies=dependencies)

@@ -55,27 +55,27 @@ _OPENAI_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permissio
 _TEI_TYPES: Mapping[int, TeiErrorType] = {424: "Backend", 429: "Overloaded", 503: "Unhealthy", 504: "Overloaded"}
 
 
-def _cohere(detail: ErrorDetail, _: int) -> BaseModel:
-    return CohereError(id=detail.request_id, message=detail.message)
+def _cohere(detail: ErrorDetail, _: int) -> dict[str, Any]:
+    return CohereError(id=detail.request_id, message=detail.message).model_dump()
 
 
-def _vllm(detail: ErrorDetail, status: int) -> BaseModel:
+def _open_ai(detail: OpenAIErrorDetail) -> dict[str, Any]:
+    return OpenAIError(error=detail).model_dump()
+
+
+def _vllm(detail: ErrorDetail, status: int) -> dict[str, Any]:
     kind = _VLLM_TYPES.get(status, "BadRequestError" if status < 500 else "InternalServerError")
-    return OpenAIError(
-        error=OpenAIErrorDetail(message=detail.message, type=kind, param=detail.param, code=status),
-    )
+    return _open_ai(OpenAIErrorDetail(message=detail.message, type=kind, param=detail.param, code=status))
 
 
-def _openai(detail: ErrorDetail, status: int) -> BaseModel:
+def _openai(detail: ErrorDetail, status: int) -> dict[str, Any]:
     kind = _OPENAI_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return OpenAIError(
-        error=OpenAIErrorDetail(message=detail.message, type=kind, param=detail.param, code=detail.code),
-    )
+    return _open_ai(OpenAIErrorDetail(message=detail.message, type=kind, param=detail.param, code=detail.code))
 
 
-def _tei(detail: ErrorDetail, status: int) -> BaseModel:
+def _tei(detail: ErrorDetail, status: int) -> dict[str, Any]:
     kind = _TEI_TYPES.get(status, "Empty" if detail.code == "no_documents" else "Validation")
-    return TeiError(error=detail.message, error_type=kind)
+    return TeiError(error=detail.message, error_type=kind).model_dump()
 
 
 COHERE = ErrorShape(_cohere, CohereError)
@@ -102,6 +102,6 @@ def responses_of(shape: ErrorShape, *statuses: int) -> dict[int | str, dict[str,
     for status, response in error_responses(ErrorResponse, *statuses).items():
         told = shape.statuses.get(int(status), int(status))
         detail = ErrorDetail(**response["content"]["application/json"]["example"]["error"])
-        example = shape.body(detail, told).model_dump()
+        example = shape.body(detail, told)
         out[told] = response | {"model": shape.model, "content": {"application/json": {"example": example}}}
     return out

@@ -31,6 +31,7 @@ _COLUMNS = (
     ("s/question", "seconds", "{:.3f}"),
     ("EM", "exact_match", "{:.3f}"),
     ("F1", "f1", "{:.3f}"),
+    ("answered", "answered", "{:.3f}"),
     ("tokens in", "reader_tokens_in", "{:.0f}"),
     ("reader s", "reader_seconds", "{:.3f}"),
 )

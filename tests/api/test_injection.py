@@ -1,4 +1,4 @@
-"""Text inside a document is text: it moves no span, makes no document, and changes no other document's score."""
+"""Text inside a document is text: it moves no span, makes no document, and leaves what is read of others alone."""
 
 from __future__ import annotations
 
@@ -55,18 +55,28 @@ def test_the_honest_documents_keep_their_order_whatever_another_says(client: Tes
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_another_document_only_takes_its_share_of_the_attention(
-    client: TestClient, pipeline: Pipeline, attack: str
+def test_what_is_read_of_the_honest_documents_is_the_same_whatever_another_says(
+    client: TestClient, attack: str
 ) -> None:
-    """In each head and row the honest tokens keep their attention relative to each other, to rounding: one more
-    document enters the softmax's denominator, and nothing else of theirs.
+    ask(client, "The wind comes from the west.")
+    ask(client, f"{attack} ")
+    usage = ask(client, f"{attack} ")["usage"]
+    assert (usage["cached_blocks"], usage["encoded_tokens"]) == (4, 0)
+    fresh = ask(client, f"{attack} {len(attack)}")["usage"]
+    assert fresh["cached_blocks"] == len(HONEST)  # keys and values as they were read without it
+
+
+def test_in_the_first_layer_another_document_only_takes_its_share(client: TestClient, pipeline: Pipeline) -> None:
+    """In each head and row the honest tokens keep their attention relative to each other, to rounding. Above, the
+    query's own states carry what it read below: another document can change a score there, but only so.
     """
     assert client
     honest = [Document(item["id"], item["text"], item.get("title", "")) for item in HONEST]
-    query, spec = Query(BODY["query"]), AttentionSpec((Head(2, 1), Head(12, 4), Head(18, 7)), ("all",))
+    query, spec = Query(BODY["query"]), AttentionSpec((Head(0, 1), Head(0, 7)), ("all",))
     alone = pipeline.engine.attend(query, honest, spec).rows["all"]
-    attacked = pipeline.engine.attend(query, [*honest, Document("evil", attack)], spec).rows["all"]
-    together = attacked[..., : alone.shape[-1]]
-    torch.testing.assert_close(
-        together / together.sum(-1, keepdim=True), alone / alone.sum(-1, keepdim=True), rtol=1e-3, atol=1e-7
-    )
+    for attack in ATTACKS:
+        attacked = pipeline.engine.attend(query, [*honest, Document("evil", attack)], spec).rows["all"]
+        together = attacked[..., : alone.shape[-1]]
+        torch.testing.assert_close(
+            together / together.sum(-1, keepdim=True), alone / alone.sum(-1, keepdim=True), rtol=1e-3, atol=1e-7
+        )

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
@@ -26,6 +26,7 @@ class Clock:
         return self.now
 
 
+@settings(deadline=None)
 @given(st.floats(0.5, 600), st.lists(st.floats(0, 20), min_size=1, max_size=60))
 def test_a_bucket_never_gives_more_than_its_rate(per_minute: float, pauses: list[float]) -> None:
     clock = Clock()

@@ -62,14 +62,14 @@ def test_two_applications_do_not_share_a_registry() -> None:
 
 
 def test_json_lines_carry_the_request_and_no_text(
-    client: TestClient, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     out = io.StringIO()
     handler = logging.StreamHandler(out)
     handler.setFormatter(JsonLines())
     logger = logging.getLogger("rag")
     monkeypatch.setattr(logger, "handlers", [handler])
-    monkeypatch.setattr(logger, "level", logging.INFO)
+    caplog.set_level(logging.INFO, logger="rag")
     body = {"query": "secret query", "documents": ["secret document"], "budget": "100%"}
     client.post("/v1/context", json=body, headers={"X-Request-Id": "id-1"})
     entry = next(item for item in map(json.loads, out.getvalue().splitlines()) if item.get("request_id") == "id-1")

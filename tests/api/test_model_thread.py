@@ -164,9 +164,10 @@ def test_an_engine_that_always_fails_is_told_and_recovery_too(engine: BatchedEng
         with pytest.raises(ZeroDivisionError):
             engine.attend(Query("q"), DOCUMENTS, SPEC)
     assert not engine._thread.healthy
+    inner.fault = lambda _: None
     with pytest.raises(InputError):
         engine.attend(Query("q"), [], SPEC)
-    inner.fault = lambda _: None
+    assert not engine._thread.healthy
     engine.attend(Query("q"), DOCUMENTS, SPEC)
     assert engine._thread.healthy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.api.scheduling import (
@@ -40,6 +40,7 @@ JOBS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(JOBS, st.integers(1, 1000), st.integers(1, 8))
 def test_a_batch_keeps_to_its_budgets_and_is_never_empty_without_need(
     jobs: list[AttentionJob], most_tokens: int, most_jobs: int
@@ -75,6 +76,7 @@ def test_unknown_documents_never_share_a_pass_with_known_ones() -> None:
     assert next_unknown([warm]) is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=8), st.integers(1, 40))
 def test_slices_of_texts_cover_every_text_once_in_order(sizes: list[int], most: int) -> None:
     jobs = [TextsJob(Ticket(), "encode", [f"{number}-{i}" for i in range(size)]) for number, size in enumerate(sizes)]

@@ -103,6 +103,7 @@ def test_rows_equal_eager_attention_with_merged_weights(tokenizer, saved):
     adapter = random_adapter(decoder, layout="causal")
     engine = make(decoder, saved(adapter), layout="causal")
     found = engine.attend(QUERY, DOCUMENTS, SPEC)
+    plain = make(decoder, layout="causal").attend(QUERY, DOCUMENTS, SPEC).rows["all"]
     prompter = engine._prompter
     blocks = [token for windows in prompter.blocks(DOCUMENTS) for window in windows for token in window.ids]
     query = prompter.query(QUERY)
@@ -113,7 +114,6 @@ def test_rows_equal_eager_attention_with_merged_weights(tokenizer, saved):
     columns = slice(len(prompter.prefix), len(prompter.prefix) + len(blocks))
     expected = torch.cat([layer[0, :, -len(query) :, columns] for layer in layers])
     torch.testing.assert_close(found.rows["all"], expected, atol=1e-5, rtol=1e-4)
-    plain = make(decoder, layout="causal").attend(QUERY, DOCUMENTS, SPEC).rows["all"]
     assert float((plain - expected).abs().max()) > 0.05  # the adapter changes a lot: equality means something
 
 
@@ -250,7 +250,7 @@ def test_files_that_are_no_adapters_are_named(tokenizer, saved, tmp_path):
             (tensors, {**good, "alpha": 0}, "alpha"),
             (tensors, {**good, "format": "rag.adapter/9"}, "rag.adapter/1"),
             ({**tensors, "0.v_proj.up": torch.zeros(1)}, good, "named like 3.q_proj.down, found 0.v_proj.up"),
-            (alone, good, "found one alone of 0.q_proj"),
+            (alone, good, "found one of them of 0.q_proj"),
         )
     ):
         file = tmp_path / f"{number}.safetensors"

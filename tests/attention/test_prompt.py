@@ -62,7 +62,7 @@ def test_a_long_document_is_read_whole_in_overlapping_windows(prompter):
 
 def test_a_title_that_alone_is_longer_than_a_window_is_read_whole(prompter):
     title = " ".join(f"word{i}" for i in range(120))
-    ids = prompter._content.encode(title, add_special_tokens=False).ids
+    ids = prompter._tokenizer.encode(title, add_special_tokens=False).ids
     seen = [
         token for window in prompter.blocks([Document("a", "The harbour is deep.", title)])[0] for token in window.ids
     ]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from qa_files import write_qa
@@ -12,7 +14,11 @@ from rag.models import Embedder
 
 @pytest.fixture
 def questions(tmp_path):
-    return load_qa(write_qa(tmp_path / "qa.jsonl"))
+    """Three questions, each with the document that answers it."""
+    return [
+        replace(item, documents=tuple(of for of in item.documents if of.id in item.supporting))
+        for item in load_qa(write_qa(tmp_path / "qa.jsonl"))
+    ]
 
 
 class FirstWords:
@@ -20,7 +26,7 @@ class FirstWords:
 
     def encode(self, texts):
         self.texts = getattr(self, "texts", []) + list(texts)
-        vectors = np.array([[1.0, "harbour" in text.split()[:4]] for text in texts], dtype=np.float32)
+        vectors = np.array([[1.0, "fourteen" in text.split()[:4]] for text in texts], dtype=np.float32)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
@@ -55,5 +61,7 @@ def test_bad_input(questions):
         measure(questions, embedder, len, places=(0.5,))
     with pytest.raises(InputError, match="at least 1, given 0"):
         measure(questions, embedder, len, tokens=0)
-    with pytest.raises(InputError, match="text of another question"):
+    with pytest.raises(InputError, match="no other question"):
         measure(questions[:1], embedder, len)
+    with pytest.raises(InputError, match="supporting sentence"):
+        measure([replace(questions[0], supporting_sentences=())], embedder, len)

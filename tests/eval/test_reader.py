@@ -14,7 +14,7 @@ LIGHTHOUSE = "The lighthouse of Port Anvil is painted red. It was built in 1871.
 
 @pytest.fixture(scope="module")
 def reader(smollm2) -> LocalReader:
-    return LocalReader(smollm2.name, max_new_tokens=8)
+    return LocalReader(smollm2.name, max_new_tokens=24)
 
 
 def test_a_real_reader_uses_the_context(reader):
@@ -26,7 +26,7 @@ def test_a_real_reader_uses_the_context(reader):
     assert "red" in answers[0].text.lower()
     assert "1871" in answers[1].text
     assert answers[1].tokens_in > answers[0].tokens_in + 60
-    assert all(0 < answer.tokens_out <= 8 and answer.seconds > 0 for answer in answers.values())
+    assert all(0 < answer.tokens_out <= 24 and answer.seconds > 0 for answer in answers.values())
     # Padding of a batch changes nothing: each alone gives the same.
     for i, prompt in enumerate(prompts):
         ((_, alone),) = reader.answers([prompt])
@@ -34,7 +34,7 @@ def test_a_real_reader_uses_the_context(reader):
 
 
 def test_nothing_is_cut(reader):
-    with pytest.raises(LimitError, match=r"the prompt has \d+ tokens; reader 'smollm2-135m' accepts 8184"):
+    with pytest.raises(LimitError, match=r"the prompt has \d+ tokens; reader 'smollm2-135m' accepts 8168"):
         list(reader.answers([prompt_for("Where?", "salt " * 9000)]))
 
 
@@ -123,6 +123,7 @@ def test_answers_from_kept_full_and_no_context(tmp_path):
     assert {name: of["f1"] for name, of in values.items()} == {
         "good": 1, "as good": 1, "bad": 0, NO_CONTEXT: 0, FULL_CONTEXT: 1,
     }  # fmt: skip
+    assert (values["good"]["answered"], values["bad"]["answered"]) == (1, 0)
     assert values[FULL_CONTEXT]["ratio"] == 1
     assert values["good"]["reader_tokens_in"] < values[FULL_CONTEXT]["reader_tokens_in"]
     # No accepted answer: nothing to judge, and the reader is not asked.
