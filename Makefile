@@ -9,10 +9,10 @@ SERVE ?=
 PYTEST ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test lint format clean
+.PHONY: help setup demo serve test test-e2e lint format clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED)  ## Install into .venv (once, and again when pyproject.toml or constraints.txt change)
 
@@ -34,6 +34,16 @@ serve: $(INSTALLED)  ## Start the HTTP service (options: make serve SERVE='--por
 
 test: lint  ## Lint, then run all tests (options: make test PYTEST='-k api')
 	$(BIN)/python -m pytest $(PYTEST)
+
+# Chromium is Debian's (installed here where make runs as root), or the one that CHROMIUM names.
+test-e2e: $(INSTALLED)  ## Look at the playground in a real Chromium, and take the screenshots in docs/
+	@test -n "$(CHROMIUM)" || command -v chromium || command -v chromium-browser || command -v google-chrome || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; \
+	  else echo "No Chromium found. Try: sudo apt-get install chromium, or: CHROMIUM=/path/to/it make test-e2e"; exit 1; fi; }
+	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
+	  $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt playwright
+	$(BIN)/python -m pytest tests/e2e --timeout 900 $(PYTEST)
 
 lint: $(INSTALLED)  ## ruff and mypy
 	$(BIN)/ruff check .

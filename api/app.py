@@ -12,7 +12,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.security import HTTPBearer
 from pydantic import ValidationError
 
-from rag.api import corpora_routes, errors, faces
+from rag.api import corpora_routes, errors, explain, faces, playground
 from rag.api.access import AccessLog
 from rag.api.body import StrictRoute, route_needing
 from rag.api.connection import timeout_of, wants_events, while_connected
@@ -99,6 +99,8 @@ def create_app(
         app.include_router(part)
     faces.install(app, service, [Security(_KEY)])
     corpora_routes.install(app, service, [Security(_KEY)])
+    app.include_router(explain.router, dependencies=[Security(_KEY)])
+    app.include_router(playground.router)
     return app
 
 

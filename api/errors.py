@@ -93,7 +93,7 @@ class ErrorResponse(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ErrorShape:
-    """How an error is told: its body for a detail and a status, the body's model, and statuses that are told as others."""
+    """How errors are told: the body for a detail and a status, its model, and statuses that are told as others."""
 
     body: Callable[[ErrorDetail, int], dict[str, Any]]
     model: type[BaseModel]

@@ -126,7 +126,7 @@ def _has_header(path: Path) -> bool:
 
 
 def _rows(path: Path, parse: Callable[[Mapping[str, Any]], T], required: tuple[str, ...]) -> Iterator[T]:
-    """One parsed value per row under a header line; errors name the row's last line."""
+    """One parsed value per row under a header line; errors name the line that its row ends on."""
     csv.field_size_limit(2**31 - 1)  # a text may be longer than the module's 131,072 characters
     with open_text(path) as file, readable(path):
         # Tab separated files quote nothing, by custom; in the others a quoted field may hold line ends.
@@ -143,7 +143,7 @@ def _rows(path: Path, parse: Callable[[Mapping[str, Any]], T], required: tuple[s
                     raise InputError(f"expected {len(columns)} fields")
                 yield parse({**row, "_id": row[identity], "metadata": None})
         except (csv.Error, InputError) as error:
-            raise InputError(f"{path}, line {reader.line_num or 1}: {error}") from None
+            raise InputError(f"{path}, line {reader.reader.line_num or 1}: {error}") from None
 
 
 def _plain_queries(path: Path) -> Iterator[Query]:

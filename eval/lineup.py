@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from rag.eval.retrieval import System, digest_of
 from rag.eval.runs import Run
 from rag.eval.systems import Found, Reranked, found, from_run, tokens_per_query
 from rag.resources import Resources
+from rag.stages import Retriever
+from rag.types import Document, Query, ScoredDocument
 
 _PARTS = ("engine", "embedder")
 
@@ -53,6 +56,7 @@ class Lineup:
         self._store = store
         self._progress = progress
         self._resources: dict[str, Resources] = {}
+        self._retrievers: dict[str, _IndexedOnce] = {}
         self._lists: dict[str, Found] = {}
         self._reads: dict[str, Resources] = {}
         self.systems: dict[str, System] = {}
@@ -116,13 +120,18 @@ class Lineup:
         identity = {"retriever": _identity("retriever", stage), "depth": depth}
         if _takes("retriever", stage, "engine"):
             identity["engine"] = _engine_info(resources)
-        else:
+        if _takes("retriever", stage, "embedder"):
             identity["embedder"] = settings.embedder
         key = digest_of(identity)
         if key not in self._lists:
+            # Lists of another depth come from the same index.
+            source = digest_of({**identity, "depth": None})
+            if source not in self._retrievers:
+                built = registry.build("retriever", stage.name, stage.options, _parts(resources))
+                self._retrievers[source] = _IndexedOnce(built)
             self._lists[key] = found(
                 self.collection,
-                registry.build("retriever", stage.name, stage.options, _parts(resources)),
+                self._retrievers[source],
                 depth,
                 remove_self=self.remove_self,
                 store=self._store,
@@ -155,6 +164,24 @@ class Lineup:
         return self._resources.setdefault(key, Resources(settings))
 
 
+class _IndexedOnce:
+    """A retriever over one collection: its index is made on first use, and kept."""
+
+    def __init__(self, retriever: Retriever) -> None:
+        self._retriever = retriever
+        self._indexed: Retriever | None = None
+
+    def index(self, documents: Sequence[Document]) -> Retriever:
+        """The index, over the documents of the first call."""
+        if self._indexed is None:
+            self._indexed = self._retriever.index(documents)
+        return self._indexed
+
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[list[ScoredDocument]]:
+        """Asks the retriever as it was given."""
+        return (self._indexed or self._retriever).retrieve(queries, k)
+
+
 def _parts(resources: Resources) -> dict[str, Callable[[], Any]]:
     return {"engine": resources.engine, "embedder": resources.embedder}
 
@@ -175,8 +202,8 @@ def _identity(kind: registry.Kind, stage: StageSettings) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """An option as a JSON value; a file by name and content, so that another artefact of the same name is another."""
-    if isinstance(value, str | Path) and (path := Path(value)).is_file():
-        return {"file": str(value), "digest": hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()}
+    if isinstance(value, str | Path) and os.path.isfile(value):
+        return {"file": str(value), "digest": hashlib.blake2b(Path(value).read_bytes(), digest_size=8).hexdigest()}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):

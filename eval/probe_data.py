@@ -131,7 +131,7 @@ def _documents(
     return ProbeData(
         {name: labelled(of) for name, of in found.items()},
         reader.columns,
-        {"fused (reciprocal rank)": incoming},
+        {"fused": incoming},
         {"nDCG@10": measure},
         {query.id: query.text for _, source in collections.values() for query in source.queries},
         tuple(

@@ -62,7 +62,7 @@ class LinearScore:
 
 
 def learn(lists: Sequence[LabelledItems], columns: Sequence[Column], keep: int = KEEP, l2: float = L2) -> LinearScore:
-    """Choose the ``keep`` columns of heads that rank best alone, and weigh them together with all the signals.
+    """Choose of each statistic the ``keep`` heads that rank best alone, and weigh them together with all signals.
 
     Raises:
         InputError: no list holds anything relevant; names the lists.
@@ -71,9 +71,12 @@ def learn(lists: Sequence[LabelledItems], columns: Sequence[Column], keep: int =
     if not usable:
         names = ", ".join(item.key for item in lists[:10]) + (", ..." if len(lists) > 10 else "")
         raise InputError(f"no list has anything relevant to learn from: {names or 'none given'}")
-    heads = [place for place, column in enumerate(columns) if column.head is not None]
-    signals = [place for place, column in enumerate(columns) if column.head is None]
-    places = [*strongest(usable, heads, keep), *signals]
+    by_statistic: dict[str, list[int]] = {}
+    for place, column in enumerate(columns):
+        if column.head is not None:
+            by_statistic.setdefault(column.name, []).append(place)
+    places = [place for of in by_statistic.values() for place in strongest(usable, of, keep)]
+    places += [place for place, column in enumerate(columns) if column.head is None]
     weights = fit([LabelledItems(item.key, item.values[:, places], item.gains) for item in usable], l2)
     return LinearScore({place: float(weight) for place, weight in zip(places, weights, strict=True) if weight > 0})
 

@@ -114,7 +114,7 @@ def recalls(lists: Sequence[SentenceList], scores: Mapping[str, Floats]) -> dict
 
 def areas(lists: Sequence[SentenceList], scores: Mapping[str, Floats]) -> dict[str, float]:
     """Key of each list to the area under the ROC curve; 1 where every sentence is supporting."""
-    found = {item.items.key: auc(scores[item.items.key].tolist(), item.items.gains > 0) for item in lists}
+    found = {item.items.key: auc(scores[item.items.key].tolist(), (item.items.gains > 0).tolist()) for item in lists}
     return {key: 1.0 if area is None else area for key, area in found.items()}
 
 

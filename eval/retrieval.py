@@ -123,7 +123,8 @@ def evaluate(
     done = journal.load(output, header) if output else {}
     runs: dict[str, Run] = {name: {} for name in systems}
     seconds: dict[str, list[float]] = {name: [] for name in systems}
-    with journal.writer(output, header) as write, _bar(progress, len(systems) * len(collection.queries)) as advance:
+    total = len(systems) * len(collection.queries)
+    with journal.writer(output, header) as write, progress_bar(progress, total) as advance:
         for name, system in systems.items():
             for query in collection.queries:
                 place = (keys[name], query.id)

@@ -172,9 +172,7 @@ def read_qrels(path: Path) -> Qrels:
     if is_json(path):
         for query_id, document_id, grade in _json_cells(path, "{query: {document: grade}}"):
             if isinstance(grade, bool) or not isinstance(grade, int):
-                raise InputError(
-                    f"{path}, query {shown(query_id)}: grade must be a whole number, given {shown(grade)}"
-                )
+                raise InputError(f"{path}, query {shown(query_id)}: grade must be a whole number, given {shown(grade)}")
             qrels.setdefault(query_id, {})[document_id] = grade
         return qrels
     for number, line in _lines(path):

@@ -307,8 +307,8 @@ class Settings(BaseSettings):
     threads: PositiveInt | None = None
     engine: EngineSettings = EngineSettings()
     retriever: StageSettings = StageSettings(name="fused")
-    reranker: OptionalStage = StageSettings(name="heads")
-    compressor: OptionalStage = StageSettings(name="attention")
+    reranker: OptionalStage = StageSettings(name="probe")
+    compressor: OptionalStage = StageSettings(name="sentinel")
     ordering: OptionalStage = StageSettings(name="ranked")
     retrieve_k: PositiveInt = 20
     top_n: PositiveInt = 5

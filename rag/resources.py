@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rag.attention.engine import AttentionEngine
     from rag.attention.types import Attender
-    from rag.config import Device, Settings
+    from rag.config import Settings
 
 
-def resolve_device(device: Device) -> str:
+def resolve_device(device: str) -> str:
     """The best device of this machine for ``auto`` (cuda, then mps, then cpu); any other name as it is."""
     if device != "auto":
         return device

@@ -138,7 +138,7 @@ class ReliabilityBin(NamedTuple):
 
     low: float
     high: float
-    count: int
+    size: int
     predicted: float
     observed: float
 
@@ -182,7 +182,7 @@ def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[
         InputError: see `reliability`.
     """
     diagram = reliability(probabilities, labels, bins)
-    return math.fsum(item.count * abs(item.predicted - item.observed) for item in diagram) / len(labels)
+    return math.fsum(item.size * abs(item.predicted - item.observed) for item in diagram) / len(labels)
 
 
 def abstain_below(probabilities: Sequence[float], labels: Sequence[int], wrongly: float) -> float:

@@ -109,7 +109,9 @@ class DistractingReranker:
         self._window_tokens = require_window(window_tokens)
         self._model = CausalLM(model, device, batch_tokens=batch_tokens)
         shared = {"engine": lambda: engine, "embedder": lambda: embedder}
-        self._after: Reranker | None = after and registry.build("reranker", after.name, after.options, shared)
+        self._after: Reranker | None = None
+        if after is not None:
+            self._after = registry.build("reranker", after.name, after.options, shared)
 
     @property
     def spec(self) -> AttentionSpec | None:

@@ -76,7 +76,7 @@ def explain(
     Raises:
         InputError: a head outside the model.
     """
-    chosen = None if heads is None else tuple(heads)
+    chosen = None if heads is None else tuple(Head(*head) for head in heads)
     if all(document.is_empty for document in documents):
         return Explanation(query.text, tuple(_nothing(document) for document in documents))
     answer = attender.attend(query, documents, AttentionSpec(chosen, calibrated=True))

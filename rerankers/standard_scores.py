@@ -20,4 +20,5 @@ def standard_scores(values: Sequence[float] | Floats) -> Floats:
     # A spread at the limit of single precision is rounding, not a difference between documents.
     if spread <= 1e-6 * np.abs(there).max():
         return np.where(np.isnan(given), np.nan, 0.0)
-    return (given - there.mean()) / spread
+    scores: Floats = (given - there.mean()) / spread
+    return scores

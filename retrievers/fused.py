@@ -47,7 +47,10 @@ _METHODS: dict[Method, Callable[[Sequence[Ranking], float], dict[int, float]]] =
 
 @registry.register("retriever", "fused")
 class Fused(CorpusRetriever):
-    """Reciprocal rank fusion (Cormack, Clarke and Büttcher 2009), or another `fusion`, of several retrievers.
+    """Several retrievers fused: the sum of their z-scores, reciprocal ranks (Cormack, Clarke and Büttcher 2009) or others.
+
+    The sum of z-scores is the default: it ranks better than reciprocal ranks on each of the three collections that
+    are there to choose on (docs/results.md), since it keeps how far apart the scores are.
 
     A document's ``trace`` keeps what each member said of it: its score under the member's name and its rank under
     ``"<name>_rank"``; both are absent where the member did not have it among its best ``depth``. A document in which a
@@ -58,7 +61,7 @@ class Fused(CorpusRetriever):
         members: retriever name to its options, for example ``{"bm25": {"k1": 1.2}, "dense": {}}``.
         depth: how many documents are asked of each member (more where ``k`` is larger).
         k0: the constant of reciprocal rank fusion.
-        method: "rrf", "zscore", "minmax", or "interleave" (scored 1 / rank).
+        method: see `rag.retrievers.fusion`; "interleave" scores 1 / rank.
 
     Raises:
         ConfigError: no member, an unknown member or option, ``depth`` below 1 or ``k0`` negative.
@@ -72,7 +75,7 @@ class Fused(CorpusRetriever):
         members: dict[str, dict[str, Any]] | None = None,
         depth: int = 100,
         k0: float = 60,
-        method: Method = "rrf",
+        method: Method = "zscore",
     ) -> None:
         chosen = _DEFAULT_MEMBERS if members is None else members
         resources: dict[str, Callable[[], Any]] = {} if embedder is None else {"embedder": lambda: embedder}
@@ -84,7 +87,7 @@ class Fused(CorpusRetriever):
         )
 
     @classmethod
-    def of(cls, members: Mapping[str, Retriever], depth: int = 100, k0: float = 60, method: Method = "rrf") -> Self:
+    def of(cls, members: Mapping[str, Retriever], depth: int = 100, k0: float = 60, method: Method = "zscore") -> Self:
         """Fuse retrievers that exist already; the names are the keys of their scores in the trace."""
         fused = cls.__new__(cls)
         fused._set(dict(members), depth, k0, method)

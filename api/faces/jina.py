@@ -1,6 +1,7 @@
 """The face of Jina and vLLM: ``POST /v1/rerank``, and ``POST /rerank``, which is TEI's for bodies with ``texts``.
 
-That ``return_documents`` is true by default is what vLLM does and Jina is said to do (UNVERIFIED for its newest models).
+That ``return_documents`` is true by default is what vLLM does, and Jina as far as is known (UNVERIFIED for its newest
+models).
 """
 
 from __future__ import annotations

@@ -36,10 +36,17 @@ class CohereResult(Reply):
     relevance_score: float = Field(description="In [0, 1], higher is better, comparable within one answer.")
 
 
+class CohereVersion(Reply):
+    """The version of Cohere's API that the route stands in for."""
+
+    version: Literal["2"] = "2"
+    is_experimental: Literal[False] = False
+
+
 class CohereMeta(Reply):
     """What the answer cost, and what the caller should know."""
 
-    api_version: dict[str, Any] = {"version": "2", "is_experimental": False}
+    api_version: CohereVersion = CohereVersion()
     billed_units: dict[str, int] = Field(description="`search_units`: one per 100 documents begun. Nothing is billed.")
     tokens: dict[str, int]
     warnings: list[str] | None = Field(default=None, description="Documents read in parts, fields not applied.")

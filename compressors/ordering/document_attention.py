@@ -56,7 +56,8 @@ def document_attention(
     row = _mean(attention.rows["last"], places)
     if calibrated and attention.calibration is not None:
         row = row - _mean(attention.calibration["last"], places)
-    return per_document(row[None], attention, pooling)[0]
+    scores: Floats = per_document(row[None], attention, pooling)[0]
+    return scores
 
 
 def _mean(rows: torch.Tensor, places: Sequence[int]) -> Floats:

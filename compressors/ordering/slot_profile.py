@@ -108,7 +108,8 @@ class SlotProfile(pydantic.BaseModel, frozen=True, extra="forbid"):
 
     def _stretched(self, measured: int, count: int) -> NDArray[np.float64]:
         places = np.linspace(0, 1, count) if count > 1 else np.array([0.5])
-        return np.interp(places, np.linspace(0, 1, measured), self.curves[measured].attention)
+        curve = np.interp(places, np.linspace(0, 1, measured), self.curves[measured].attention)
+        return np.asarray(curve, dtype=np.float64)
 
 
 @cache

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -15,7 +15,7 @@ from rag.attention.adapter import AttentionAdapter
 from rag.attention.blocks import BlockEncoder, BlockGather, BlockIds, Scratch, block_key
 from rag.attention.decoder import Decoder
 from rag.attention.disk import BlockStore, StoreIdentity, frame_digest, open_for_lookups
-from rag.attention.heads import HeadList, Task, default_heads
+from rag.attention.heads import HeadList, default_heads
 from rag.attention.memory import give_back_freed, in_halves
 from rag.attention.passes import LayerStack, ReadPass, run
 from rag.attention.precompute import PrecomputeReport, Progress, precompute, shipped_depth
@@ -121,7 +121,7 @@ class AttentionEngine:
             self.decoder.require_budget(cache_bytes, cache_precision, window_tokens)
         self._prompter = Prompter(self.decoder.tokenizer, template, split, window_tokens, overlap_tokens)
         if batch_tokens is None:
-            batch_tokens = 1024 if self.decoder.model.device.type == "cpu" else 16384  # type: ignore[union-attr]
+            batch_tokens = 1024 if str(self._model.device) == "cpu" else 16384
         self._batch_tokens = batch_tokens
         self._identity = StoreIdentity(
             self.decoder.fingerprint, frame_digest(self._prompter.prefix, template), cache_precision
@@ -156,14 +156,14 @@ class AttentionEngine:
         (see `rag.attention.heads`).
         """
         if self.adapter is not None and task in self.adapter.info.tasks:
-            return self.adapter.info.tasks[cast("Task", task)].heads
+            return self.adapter.info.tasks[task].heads
         return default_heads(self.decoder.fingerprint, self.template.digest(), self.layout, task)
 
     def default_weights(self, task: str) -> tuple[float, ...] | None:
         """What each of the `default_heads` counts; None: all alike (there is no adapter for ``task``)."""
         if self.adapter is None or task not in self.adapter.info.tasks:
             return None
-        return self.adapter.info.tasks[cast("Task", task)].weights
+        return self.adapter.info.tasks[task].weights
 
     def choose_heads(self, task: str, given: HeadChoice) -> tuple[Head, ...]:
         """Heads from a stage's option: pairs as they are, those of a `HeadList` file or of a published list, or the

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rag.cli.bench import bench_app
+from rag.cli.bench_peers import peers, retrieval
 from rag.cli.config import config_app
 from rag.cli.context import context
 from rag.cli.demo import demo
@@ -20,6 +21,7 @@ from rag.cli.ltr import ltr_app
 from rag.cli.models import models_app
 from rag.cli.order import order_app
 from rag.cli.probe import probe_app
+from rag.cli.results import results
 from rag.cli.serve import serve
 from rag.errors import InputError, RagError, shown
 
@@ -31,6 +33,9 @@ app.command()(explain)
 app.command()(index)
 app.command()(serve)
 app.command()(demo)
+app.command()(results)
+bench_app.command()(peers)
+bench_app.command()(retrieval)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(heads_app, name="heads")

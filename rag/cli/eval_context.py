@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rag.eval.context_results import ContextResults, Row
     from rag.eval.reader import Reader
 
-DEFAULT_SYSTEMS = ("attention", "dense", "bm25", "first", "random")
+DEFAULT_SYSTEMS = ("sentinel", "dense", "bm25", "first", "random")
 DEFAULT_BUDGETS = (0.1, 0.2, 0.4)
 DEFAULT_BASELINE = "dense"
 

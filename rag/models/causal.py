@@ -121,7 +121,8 @@ class CausalLM:
             logits_to_keep=len(continuation),
         ).logits.float()
         wanted = torch.tensor(continuation, device=logits.device).expand(len(lines), -1)[..., None]
-        return (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).cpu()
+        chances: torch.Tensor = (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).cpu()
+        return chances
 
     def _parts(self) -> tuple[Any, Any, Any]:
         """Model, tokenizer, and the copy of it that reads control tokens as plain letters (never changed after)."""

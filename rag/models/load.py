@@ -91,7 +91,8 @@ def load_cross_encoder(resolved: ResolvedModel, *, device: str = "cpu") -> Cross
     except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
         raise _unloadable(resolved, error) from error
     _require_pair_scorer(resolved, model)
-    return model.eval().requires_grad_(False)
+    ready: CrossEncoder = model.eval().requires_grad_(False)
+    return ready
 
 
 def _require_pair_scorer(resolved: ResolvedModel, model: CrossEncoder) -> None:

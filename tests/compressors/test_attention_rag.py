@@ -86,14 +86,15 @@ def test_the_gate_is_the_word_none(text: str, none: bool) -> None:
     assert Anchor(text, np.zeros(0)).is_none == none
 
 
-def test_the_answer_is_kept_within_the_budget(engine: AttentionEngine) -> None:
+def test_top_tokens_decide_and_the_budget_holds(engine: AttentionEngine) -> None:
     documents = [ScoredDocument(d, 0.0, rank) for rank, d in enumerate(DOCUMENTS, start=1)]
     compressor = AttentionRagCompressor(engine)
     results = compressor.compress(Query(QUESTION), documents, Budget(24))
-    assert results[0].text == "Its harbour was dredged in 1961 to a depth of 14 metres."
-    assert sum(engine.count_tokens([item.text for item in results])) <= 24
-    assert [len(item.sentences) for item in results] == [3, 0, 5]
-    assert all(sentence.score >= 0 or sentence.score == pytest.approx(-1e-3) for sentence in results[2].sentences)
+    assert 0 < sum(engine.count_tokens([item.text for item in results])) <= 24
+    assert [len(item.sentences) for item in results] == [3, 0, 4]
+    harbour, bakery = ([sentence.score for sentence in results[place].sentences] for place in (0, 2))
+    assert harbour[1] > max(0, harbour[2])  # "a depth of 14 metres" is looked at, "Fog is common" is not
+    assert max(harbour) > max(bakery)
     # The published rule: every sentence with a top token, and no other.
     few = AttentionRagCompressor(engine, top_k=1, threshold=1e-9, gate=False)
     few.__dict__["_reader"] = compressor._reader
@@ -120,10 +121,10 @@ def test_what_is_gated_ranks_last_and_is_deleted_only_on_request(
         results = compressor.compress(Query(QUESTION), documents, Budget(1.0, "ratio"))
         return [[sentence.kept for sentence in item.sentences] for item in results]
 
-    assert kept() == [[True] * 3, [], [True] * 5]
-    assert kept(threshold=0.0) == [[True] * 3, [], [False] * 5]
-    assert kept(threshold=0.5) == [[True, False, False], [], [False] * 5]
-    assert kept(threshold=0.0, gate=False) == [[True] * 3, [], [True] * 5]
+    assert kept() == [[True] * 3, [], [True] * 4]
+    assert kept(threshold=0.0) == [[True] * 3, [], [False] * 4]
+    assert kept(threshold=0.5) == [[True, False, False], [], [False] * 4]
+    assert kept(threshold=0.0, gate=False) == [[True] * 3, [], [True] * 4]
 
 
 def test_it_is_built_from_its_name_and_checks_its_options(engine: AttentionEngine) -> None:

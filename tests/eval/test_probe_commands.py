@@ -51,7 +51,7 @@ def test_a_document_probe_is_trained_judged_on_other_queries_and_refused_its_own
     assert all(item.head.layer < 8 for item in probe.heads)
     assert [len(source.queries) for source in probe.data] == [4]
     (row,) = json.loads(figures.read_text())["nDCG@10"]
-    assert [order["name"] for order in row["orders"]][:2] == ["fused (reciprocal rank)", "bm25"]
+    assert [order["name"] for order in row["orders"]][:2] == ["fused", "bm25"]
     first = output.read_bytes()
     assert run(*command, "--cache", cache, "--no-progress").exit_code == 0
     assert output.read_bytes() == first

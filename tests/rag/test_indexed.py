@@ -51,7 +51,7 @@ def test_the_least_recently_used_goes_first_and_one_too_large_is_not_kept() -> N
     Counting.built = 0
     corpora = IndexedCorpora(Counting(), kept_characters=40)
     small = corpus("The harbour.")
-    for documents in (small, small, corpus("x " * 30), small, corpus("y " * 10), small):
+    for documents in (small, small, corpus("x " * 30), small, corpus("y " * 15), small):
         corpora.retrieve(QUERY, documents, 1)
     assert Counting.built == 4
 

@@ -36,7 +36,7 @@ def test_brier_and_calibration_error_by_hand():
 
 def test_bins_of_a_reliability_diagram():
     diagram = reliability([0.0, 0.05, 0.1, 1.0], [0, 1, 0, 1])
-    assert [(item.low, item.high, item.count, item.observed) for item in diagram] == [
+    assert [(item.low, item.high, item.size, item.observed) for item in diagram] == [
         (0.0, 0.1, 2, 0.5),
         (0.1, 0.2, 1, 0.0),
         (0.9, 1.0, 1, 1.0),
@@ -47,7 +47,7 @@ def test_bins_of_a_reliability_diagram():
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=40), st.integers(1, 20))
 def test_measures_stay_in_range_and_no_prediction_is_lost(pairs, bins):
     p, y = zip(*pairs, strict=True)
-    assert sum(item.count for item in reliability(p, y, bins)) == len(pairs)
+    assert sum(item.size for item in reliability(p, y, bins)) == len(pairs)
     assert 0 <= brier(p, y) <= 1
     assert 0 <= expected_calibration_error(p, y, bins) <= 1 + 1e-12
 

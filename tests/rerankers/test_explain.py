@@ -39,15 +39,12 @@ def test_heads_and_tokens_each_add_up_to_the_score(engine):
     assert (empty.score, empty.tokens, empty.windows) == (0.0, (), 0)
 
 
-def test_the_strongest_words_of_the_answer_are_those_of_the_question(engine):
+def test_tokens_stand_where_the_text_says_and_the_title_nowhere(engine):
     deep = explain(engine, QUERY, DOCUMENTS, engine.default_heads("document")).documents[0]
-    inside = [share for share in deep.tokens if share.span is not None]
-    words = [DOCUMENTS[0].text[share.span.start : share.span.end].strip() for share in inside]
-    assert [share.span for share in inside] == sorted(share.span for share in inside)
-    assert "".join(words) == DOCUMENTS[0].text.replace(" ", "")
-    strongest = sorted(range(len(inside)), key=lambda i: -inside[i].value)[:3]
-    assert {"harbour", "deep"} & {words[i] for i in strongest}
-    assert any(share.span is None for share in deep.tokens)  # the title's
+    spans = [share.span for share in deep.tokens if share.span is not None]
+    assert spans == sorted(spans)
+    assert "".join(DOCUMENTS[0].text[start:end].strip() for start, end in spans) == DOCUMENTS[0].text.replace(" ", "")
+    assert len(deep.tokens) - len(spans) > 1  # "Harbour", and what the template puts around it
 
 
 def test_an_explanation_is_json(engine):

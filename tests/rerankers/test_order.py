@@ -141,6 +141,7 @@ def test_the_given_order_is_the_first_and_a_seed_gives_the_same_again():
         shuffled(CANDIDATES, 0, 0)
 
 
+@settings(deadline=None)  # the first call loads scipy
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=8, unique=True), st.randoms())
 def test_kendalls_tau_counts_pairs(values, source):
     first = np.array(values, dtype=float)

@@ -66,10 +66,10 @@ def test_a_strong_enough_retrieval_score_decides(engine):
     assert gain["bread"] > 0 > gain["deep"] == pytest.approx(gain["dunes"])
 
 
-def probe_of(engine, **changes):
+def probe_of(loaded, /, **changes):
     made = {
         "task": "document",
-        "engine": EngineIdentity.of(engine),
+        "engine": EngineIdentity.of(loaded),
         "heads": (HeadWeight("best-token", Head(0, 1), 1.0),),
         "signals": {},
         "method": "by hand",

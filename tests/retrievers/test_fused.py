@@ -15,7 +15,7 @@ def ids(results):
 
 
 def test_score_and_trace_by_hand(embedder, corpus):
-    [found] = Fused(embedder).index(corpus).retrieve([Query("harbour boats")], k=5)
+    [found] = Fused(embedder, method="rrf").index(corpus).retrieve([Query("harbour boats")], k=5)
     best = found[0]
     assert best.document.id == "boats"
     assert best.score == pytest.approx(1 / 61 + 1 / 61)
@@ -72,7 +72,7 @@ def test_equal_scores_keep_corpus_order():
             ranked = [ScoredDocument(self.documents[name], 9.0 - i, i + 1) for i, name in enumerate(self.order)]
             return [ranked[:k] for _ in queries]
 
-    fused = Fused.of({"up": Only(["one", "two", "three"]), "down": Only(["three", "two", "one"])})
+    fused = Fused.of({"up": Only(["one", "two", "three"]), "down": Only(["three", "two", "one"])}, method="rrf")
     [found] = fused.index(documents).retrieve([Query("harbour")], k=3)
     assert ids(found) == ["one", "three", "two"]
     assert found[0].score == found[1].score == math.fsum([1 / 61, 1 / 63])

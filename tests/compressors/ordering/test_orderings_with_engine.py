@@ -11,6 +11,7 @@ from rag.attention.decoder import Decoder
 from rag.attention.engine import AttentionEngine
 from rag.attention.shared import SharedPass
 from rag.compressors.ordering import AttentionSort, AttnRank, FoundInTheMiddle
+from rag.compressors.ordering.document_attention import document_attention
 from rag.compressors.ordering.profiling import read_slots, slot_profile
 from rag.compressors.ordering.slot_profile import shipped
 from rag.config import Settings
@@ -84,14 +85,16 @@ def test_a_slot_profile_of_real_prompts(causal: AttentionEngine, block: Attentio
         read_slots(causal, QUERY, [Document("a", " ")])
 
 
-def test_found_in_the_middle_shares_the_pass_and_finds_the_answer(block: AttentionEngine) -> None:
+def test_found_in_the_middle_shares_the_pass_and_sorts_by_what_is_beyond_the_bias(block: AttentionEngine) -> None:
     heads = block.default_heads("document")
     ordering = FoundInTheMiddle(block, heads=heads)
     assert ordering.spec is not None
     shared = SharedPass(block, QUERY, [ordering.spec])
     placed = ordering.order(QUERY, DOCUMENTS[::-1], attender=shared)
     assert shared.count.passes == 1
-    assert ids(placed)[0] == "0"
+    answer = block.attend(QUERY, [item.document for item in DOCUMENTS], ordering.spec)
+    relative = document_attention(answer, heads, calibrated=True)
+    assert ids(placed) == [str(i) for i in np.argsort(-relative, kind="stable")]
     assert placed == ordering.order(QUERY, DOCUMENTS[::-1])
 
 
