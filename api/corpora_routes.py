@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response
 
@@ -46,7 +46,7 @@ writing = APIRouter(route_class=route_needing("corpora:write"))
 
 _REFUSED = error_responses(ErrorResponse, 401, 403, 422, 429)
 _REFUSED_BODY = error_responses(ErrorResponse, 400, 401, 403, 413, 415, 422, 429)
-_MISSING = {404: {"model": ErrorResponse, "description": "There is no such corpus."}}
+_MISSING: dict[int | str, dict[str, Any]] = {404: {"model": ErrorResponse, "description": "There is no such corpus."}}
 _FAILED = error_responses(ErrorResponse, 500, 503, 504)
 
 
@@ -218,7 +218,7 @@ async def _work(change: Callable[[], T]) -> T:
     return await asyncio.shield(asyncio.to_thread(change))
 
 
-def _told(corpus: StoredCorpus) -> dict[str, str | int]:
+def _told(corpus: StoredCorpus) -> dict[str, Any]:
     return {"name": corpus.name, "documents": len(corpus.documents), "bytes": corpus.size}
 
 

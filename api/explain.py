@@ -95,10 +95,14 @@ async def explain(body: ExplainRequest, request: Request) -> Response:
             index=body.index,
             score=found.score,
             outside=sum(token.value for token in found.tokens if token.span is None),
-            window=tuple(found.window),
+            window=(found.window.start, found.window.end),
             windows=found.windows,
-            heads=[HeadReply(head=str(share.head), value=share.value) for share in found.heads],
-            tokens=[TokenReply(span=tuple(item.span), value=item.value) for item in found.tokens if item.span],
+            heads=tuple(HeadReply(head=str(share.head), value=share.value) for share in found.heads),
+            tokens=tuple(
+                TokenReply(span=(item.span.start, item.span.end), value=item.value)
+                for item in found.tokens
+                if item.span is not None
+            ),
         )
     except ValidationError:
         raise ModelOutputError("the model gave an attention that is not a finite number") from None

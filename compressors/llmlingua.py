@@ -143,14 +143,15 @@ def _adapted(base: Any) -> Any:
     from rag.models.load import load_causal_lm
     from rag.models.resolve import resolve
 
-    class Cache(DynamicCache):  # type: ignore[misc]
+    class Cache(DynamicCache):
         """Layers as the package holds them: pairs of keys and values, which it slices."""
 
         def __init__(self, layers: Sequence[tuple[Any, Any]]) -> None:
             super().__init__(ddp_cache_data=[(keys, values) for keys, values in layers])
 
         def __getitem__(self, layer: int) -> tuple[Any, Any]:
-            return self.layers[layer].keys, self.layers[layer].values
+            held: Any = self.layers[layer]
+            return held.keys, held.values
 
     class Adapted(base):  # type: ignore[misc]
         """The package's compressor over `load_causal_lm`."""
@@ -163,7 +164,8 @@ def _adapted(base: Any) -> Any:
             self.oai_tokenizer = _Sizes(self.tokenizer)
             self.device = device
             self.max_position_embeddings = self.model.config.max_position_embeddings
-            self.use_llmlingua2, self.open_api_config = False, {}
+            self.use_llmlingua2 = False
+            self.open_api_config: dict[str, Any] = {}
             self.retrieval_model = self.retrieval_model_name = None
             self.context_idxs: list[Any] = []
             self.cache_bos_num, self.prefix_bos_num = 10, 100

@@ -106,11 +106,11 @@ def precisions(
     were found on.
     """
     first = AttentionEngine(model, cache_bytes=cache_bytes, cache_precision=EXACT)
-    engines = {EXACT: first}
+    engines: dict[Precision, AttentionEngine] = {EXACT: first}
     for name in get_args(Precision):
         if name != EXACT:
             engines[name] = AttentionEngine(first.decoder, cache_bytes=cache_bytes, cache_precision=name)
-    read: dict[str, dict[str, _Read]] = {name: {} for name in engines}
+    read: dict[Precision, dict[str, _Read]] = {name: {} for name in engines}
     token_bytes = dict.fromkeys(engines, 0.0)
     for number, query in enumerate(collection.queries, start=1):
         step(f"cache precision: query {number} of {len(collection.queries)}")

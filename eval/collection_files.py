@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rag.errors import InputError, shown
 from rag.eval.collections import Collection, assemble, load_beir, read_document, read_lines, read_query
@@ -130,7 +130,7 @@ def _rows(path: Path, parse: Callable[[Mapping[str, Any]], T], required: tuple[s
     csv.field_size_limit(2**31 - 1)  # a text may be longer than the module's 131,072 characters
     with open_text(path) as file, readable(path):
         # Tab separated files quote nothing, by custom; in the others a quoted field may hold line ends.
-        quoting = csv.QUOTE_NONE if _suffix(path) == ".tsv" else csv.QUOTE_MINIMAL
+        quoting: Literal[0, 3] = csv.QUOTE_NONE if _suffix(path) == ".tsv" else csv.QUOTE_MINIMAL
         reader = csv.DictReader(file, delimiter=_DELIMITERS[_suffix(path)], quoting=quoting, strict=True)
         try:
             columns = list(reader.fieldnames or ())

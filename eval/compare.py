@@ -71,13 +71,13 @@ def compare_records(before: Mapping[str, Any], after: Mapping[str, Any]) -> Reco
 def _conditions(
     before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str]
 ) -> list[tuple[str, str, str]]:
-    pairs = [(name, before.get(name), after.get(name)) for name in _CONDITIONS]
+    pairs: list[tuple[str, Any, Any]] = [(name, before.get(name), after.get(name)) for name in _CONDITIONS]
     packages = dict.fromkeys((*before.get("versions", {}), *after.get("versions", {})))
     pairs += [
         (f"version of {name}", *(record.get("versions", {}).get(name) for record in (before, after)))
         for name in packages
     ]
-    pairs.append(("models", *(_models(record) for record in (before, after))))
+    pairs.append(("models", _models(before), _models(after)))
     for name in names:
         there, here = (_flat(record.get("identities", {}).get(name, {})) for record in (before, after))
         if there and here:

@@ -181,7 +181,7 @@ class _Case:
             raise InputError(f"{collection}, question {question.query.id!r}: its documents have no text")
         self._collection, self._question, self._data, self._engine = collection, question, data, engine
         self._labelled = label(question.documents, find_supporting(question)[0])
-        wanted = [spec for spec in (*specs, ranker and ranker.spec) if spec is not None]
+        wanted = [spec for spec in (*specs, ranker.spec if ranker else None) if spec is not None]
         shared = SharedPass(engine, question.query, wanted)
         self._attender: Attender = shared if ranker else engine
         if ranker is not None:

@@ -101,7 +101,7 @@ def compare(values: Mapping[str, Mapping[str, float]], baseline: str) -> dict[st
         for name, of in values.items()
         if name != baseline
     }
-    paired = {name: tuple(zip(*of, strict=True)) for name, of in pairs.items() if of}
+    paired = {name: ([one for one, _ in of], [other for _, other in of]) for name, of in pairs.items() if of}
     p_randomisation = holm({name: randomisation_test(*of) for name, of in paired.items()})
     p_t_test = holm({name: paired_t_test(*of) for name, of in paired.items()})
     result = {}

@@ -75,7 +75,9 @@ def signals(collections: Mapping[str, Sequence[LabelledItems]], columns: Sequenc
     """The rankings without attention: each signal alone, and the sum of all of them."""
     places = {column.name: place for place, column in enumerate(columns) if column.head is None}
     lists = [item for of in collections.values() for item in of]
-    alone: dict[str, Scores] = {name: {item.key: item.values[:, place] for item in lists} for name, place in places.items()}
+    alone: dict[str, Scores] = {
+        name: {item.key: item.values[:, place] for item in lists} for name, place in places.items()
+    }
     if len(places) < 2:
         return alone
     return {**alone, " + ".join(places): {item.key: item.values[:, list(places.values())].sum(1) for item in lists}}

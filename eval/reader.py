@@ -141,7 +141,7 @@ class LocalReader:
         turn = [{"role": "user", "content": _PLACE}]
         text = tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
         before, _, after = text.partition(_PLACE)
-        return tuple(tokenizer(part, add_special_tokens=False)["input_ids"] for part in (before, after))  # type: ignore[return-value]
+        return tuple(tokenizer(part, add_special_tokens=False)["input_ids"] for part in (before, after))
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -196,7 +196,7 @@ class LocalReader:
         pad = next(iter(ends), 0)
         ids = torch.tensor([[pad] * (width - len(row)) + list(row) for row in batch])
         seen = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in batch])
-        settings = GenerationConfig(
+        settings = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=self._max_new_tokens, do_sample=False, eos_token_id=sorted(ends) or None, pad_token_id=pad
         )
         with torch.inference_mode():

@@ -47,7 +47,7 @@ _METHODS: dict[Method, Callable[[Sequence[Ranking], float], dict[int, float]]] =
 
 @registry.register("retriever", "fused")
 class Fused(CorpusRetriever):
-    """Several retrievers fused: the sum of their z-scores, reciprocal ranks (Cormack, Clarke and Büttcher 2009) or others.
+    """Several retrievers fused: sum of z-scores, reciprocal ranks (Cormack, Clarke and Büttcher 2009), or another way.
 
     The sum of z-scores is the default: it ranks better than reciprocal ranks on each of the three collections that
     are there to choose on (docs/results.md), since it keeps how far apart the scores are.

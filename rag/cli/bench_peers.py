@@ -78,7 +78,8 @@ def peers(
     with Console(stderr=True).status("starting") as status:
         step: Callable[[str], None] = (lambda line: status.update(line)) if progress else (lambda _: None)
         groups = {bench_peers.PEERS[of].group for of in names}
-        measured, skipped = [], {}
+        measured: list[Any] = []
+        skipped: dict[str, Any] = {}
         for group in sorted(groups):
             some = [of for of in names if bench_peers.PEERS[of].group == group]
             done, why = bench_peers.run_peers(short if group == "rerank" else work, some, folders, step)

@@ -140,9 +140,9 @@ def _measure(
         def call(body: dict[str, Any]) -> Any:
             return pipeline.run(body["query"], body["documents"], retrieve_k=body["retrieve_k"])
 
-        requests = made["one list"][0]
-        call(requests[0])
-        cost = bench.overhead(server.url, requests * 3, call)
+        mine = made["one list"][0]
+        call(mine[0])
+        cost = bench.overhead(server.url, mine * 3, call)
     record = {
         "benchmark": "serve",
         "clients": clients,

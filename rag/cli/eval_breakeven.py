@@ -64,7 +64,7 @@ def breakeven(
         parts = {"engine": resources.engine, "embedder": resources.embedder}
         (chosen,) = build_systems([system], parts)
         stage = settings.reranker
-        reranker = stage and registry.build("reranker", stage.name, stage.options, parts)
+        reranker = registry.build("reranker", stage.name, stage.options, parts) if stage else None
         prefill = measuring.Prefill(engine)
         measured = measuring.measure(
             engine,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from rag.config import Settings
+    from rag.eval.collections import Question
     from rag.eval.reader import LocalReader
     from rag.eval.significance import Interval
+    from rag.types import Document
 
 Files = Annotated[list[Path], typer.Argument(help="Question files: qa.jsonl, gzip too.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first questions of each file.")]
@@ -39,7 +42,6 @@ def utility(
 ) -> None:
     """What each passage is worth to a reader: the answer's log-likelihood without it, with another, with it twice."""
     from rag.eval.significance import bootstrap_interval
-    from rag.eval.utility import utilities
 
     collections = load_collections(files, None, None, limit)
     settings = load_settings(config)
@@ -49,9 +51,7 @@ def utility(
         texts = [document for item in questions for document in item.documents]
         for item in questions:
             if item.answers:
-                jobs[name, item.query.id] = lambda item=item, texts=texts: [
-                    asdict(of) for of in utilities(item, texts, reading.log_likelihood, **_wording(settings))
-                ]
+                jobs[name, item.query.id] = partial(_utility, item, texts, reading, settings)
     found = _run("utility", jobs, collections, reading, settings, journal, progress)
     table = _table("gain in log-likelihood per token of the answer (95 % interval)")
     for title in ("collection", "passages", "number", "remove", "replace", "duplicate"):
@@ -113,7 +113,7 @@ def distractors(
     jobs: dict[tuple[str, str], Callable[[], Any]] = {}
     for name, questions in collections.items():
         for item in mixtures(questions, count)[:limit]:
-            jobs[name, item.question.query.id] = lambda item=item: curve(item)
+            jobs[name, item.question.query.id] = partial(curve, item)
     what = {"distractors": count, "shares": shares}
     found = _run("distractors", jobs, collections, reading, settings, journal, progress, what)
     table = _table(f"log-likelihood per token of the answer, {count} irrelevant passages")
@@ -237,3 +237,9 @@ def _finish(table: Table, path: Path | None, record: dict[str, Any]) -> None:
     console.print(table)
     if path:
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _utility(question: Question, texts: Sequence[Document], reading: LocalReader, settings: Settings) -> list[Any]:
+    from rag.eval.utility import utilities
+
+    return [asdict(of) for of in utilities(question, texts, reading.log_likelihood, **_wording(settings))]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def report(
     record: Annotated[Path, typer.Argument(help="A record of `rag eval retrieval --json`.")],
-    failures: Failures = 3,
+    failures: Failures = None,
     report: Report = None,
     markdown: Markdown = None,
     csv_file: Csv = None,

@@ -19,8 +19,16 @@ if TYPE_CHECKING:
 DEFAULT_SYSTEMS = ("bm25", "dense", "fused", "probe")
 DEFAULT_BASELINE = "bm25"
 
+REPORTED_FAILURES = 5
+
 Failures = Annotated[
-    int, typer.Option(min=0, help="Largest losses and gains against the baseline that are shown, per system.")
+    int | None,
+    typer.Option(
+        min=0,
+        help="Show the N largest losses and gains of each system against the baseline, both rankings side by side. "
+        f"Default: none here, {REPORTED_FAILURES} in reports.",
+        show_default=False,
+    ),
 ]
 Report = Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML page here.")]
 Markdown = Annotated[Path | None, typer.Option("--markdown", help="Write the report as Markdown here.")]
@@ -84,7 +92,7 @@ def retrieval(
         Path | None,
         typer.Option(help="JSONL file to keep results in and to resume from; retrieved lists go to *.lists beside it."),
     ] = None,
-    failures: Failures = 3,
+    failures: Failures = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures here, those of every query too.")
     ] = None,
@@ -152,7 +160,7 @@ def retrieval(
         _save_runs(save_runs, results)
 
 
-def show(record: dict[str, Any], failures: int) -> None:
+def show(record: dict[str, Any], failures: int | None) -> None:
     """Print the figures and the queries that differ most."""
     from rich.console import Console
     from rich.markup import escape
@@ -167,7 +175,7 @@ def show(record: dict[str, Any], failures: int) -> None:
     for table, names in tables:
         if table.rows:
             console.print(_rich(table, names))
-    for name, losses, gains in report_tables.failures(record, failures):
+    for name, losses, gains in report_tables.failures(record, failures or 0):
         for what, items in (("losses", losses), ("gains", gains)):
             for item in items:
                 console.print(
@@ -179,7 +187,7 @@ def show(record: dict[str, Any], failures: int) -> None:
 
 def write_reports(
     record: dict[str, Any],
-    failures: int,
+    failures: int | None,
     *,
     json_file: Path | None = None,
     report: Path | None = None,
@@ -191,12 +199,13 @@ def write_reports(
     from rag.eval.report_html import html_report
     from rag.eval.report_record import write_record
 
+    count = REPORTED_FAILURES if failures is None else failures
     if json_file:
         write_record(json_file, record)
     if report:
-        report.write_text(html_report(record, failures), encoding="utf-8")
+        report.write_text(html_report(record, count), encoding="utf-8")
     if markdown:
-        markdown.write_text(report_tables.markdown(record, failures), encoding="utf-8")
+        markdown.write_text(report_tables.markdown(record, count), encoding="utf-8")
     if csv_file:
         csv_file.write_text(report_tables.as_csv(record), encoding="utf-8")
 
@@ -234,9 +243,9 @@ def _fill(
     labels = {label for label, _ in (*stages, *pipelines)}
     # What others are compared with or rerank is there too, without being asked for.
     wanted = [baseline or (DEFAULT_BASELINE if stages and not pipelines else None), candidates if rerankers else None]
-    for name in wanted:
-        if name and name not in lineup.systems and name not in labels and name in known:
-            retrievers[name] = StageSettings(name=name)
+    for extra in wanted:
+        if extra and extra not in lineup.systems and extra not in labels and extra in known:
+            retrievers[extra] = StageSettings(name=extra)
     for _, stage in rerankers:
         registry.check("reranker", stage.name, stage.options, ("engine", "embedder"))  # before anything is indexed
     loaded = [(label, Settings.load(path)) for label, path in pipelines]

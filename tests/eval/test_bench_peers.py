@@ -56,12 +56,12 @@ def test_bm25_and_its_peers_find_the_same(tmp_path):
     assert figures["versions"]["bm25s"]
 
 
-def test_retrieval_is_measured_over_growing_corpora(tmp_path):
+def test_retrieval_is_measured_in_a_process_of_its_own(tmp_path):
     record = tmp_path / "retrieval.json"
-    done = run("retrieval", "--retriever", "bm25", "--counts", "20,40", "--repeats", 2, "--json", record)
+    done = run("retrieval", "--retriever", "bm25", "--counts", "20", "--repeats", 2, "--json", record)
     assert done.exit_code == 0, done.output
     figures = json.loads(record.read_text())
-    assert [(row["retriever"], row["documents"]) for row in figures["rows"]] == [("bm25", 20), ("bm25", 40)]
+    assert [(row["retriever"], row["documents"]) for row in figures["rows"]] == [("bm25", 20)]
     assert all(row["index_s"] > 0 and row["query_s"] > 0 for row in figures["rows"])
     assert figures["machine"]["cores"]
 

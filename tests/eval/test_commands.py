@@ -42,15 +42,23 @@ def run(*arguments: object):
 def test_retrieval_compares_retrievers_and_a_reranker(collection, tmp_path):
     record = tmp_path / "figures.json"
     journal = tmp_path / "journal.jsonl"
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text("retriever: bm25\nreranker: heads\nretrieve_k: 4\ntop_n: 2\n")
     command = ("eval", "retrieval", collection, "-s", "bm25", "-s", "heads", "--candidates", "bm25", "--k", 4)
+    command += ("--pipeline", pipeline)
     done = run(*command, "--journal", journal, "--json", record, "--no-progress")
     assert done.exit_code == 0, done.output
     figures = json.loads(record.read_text())
-    assert [row["system"] for row in figures["systems"]] == ["bm25", "heads"]
+    assert [row["system"] for row in figures["systems"]] == ["bm25", "heads", "pipeline"]
+    _, heads, whole = figures["systems"]
+    assert {**whole, "system": "heads"} == heads  # the same stages over the same four candidates
+    assert figures["tokens"]["heads"]["p95"] >= figures["tokens"]["heads"]["p50"] > 100
+    assert figures["engines"][0]["model"] == "smollm2-135m"
+    assert len(figures["engines"]) == 1
     assert figures["queries"] == 3
     assert all(0 < row["nDCG@10"] <= 1 for row in figures["systems"])
     assert figures["seconds"]["heads"]["cold"]["p50"] > figures["seconds"]["heads"]["warm"]["p50"] > 0
-    assert len(journal.read_text().splitlines()) == 1 + 2 * 3
+    assert len(journal.read_text().splitlines()) == 1 + 3 * 3
     again = run(*command, "--journal", journal, "--json", record, "--no-progress")
     assert again.exit_code == 0, again.output
     assert json.loads(record.read_text())["systems"][1]["nDCG@10"] == figures["systems"][1]["nDCG@10"]

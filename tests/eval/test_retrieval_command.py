@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from records import words_record
 from typer.testing import CliRunner
 
 from rag.cli.app import app
 from rag.errors import ConfigError, InputError
+from rag.eval.report_record import write_record
 from rag.eval.runs import read_run
 
 WORDS = ("harbour", "lamp", "bread", "tide", "boat", "salt")
@@ -113,3 +115,14 @@ def test_files_of_ones_own(folder, tmp_path):
     assert (record["collection"], record["systems"][0]["nDCG@10"]) == ("mine", 1.0)
     assert isinstance(run("retrieval", *own[:2]).exception, InputError)
     assert isinstance(run("retrieval", folder, "-p", folder / "absent.yaml").exception, ConfigError)
+
+
+def test_the_queries_that_differ_most_are_shown_on_request(tmp_path):
+    write_record(tmp_path / "r.json", words_record())
+    shown = run("report", tmp_path / "r.json", "--failures", 1)
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.count("one of the largest gains") == 2  # of bm25 and of the mixed system
+    assert "(1) d9: On coast" in shown.output
+    assert "largest" not in run("report", tmp_path / "r.json").output
+    run("report", tmp_path / "r.json", "--report", tmp_path / "r.html", "--failures", 0)
+    assert "largest gains" not in (tmp_path / "r.html").read_text()

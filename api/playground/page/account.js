@@ -113,8 +113,10 @@ function dropped(items, name) {
       make("span", { class: "reason" }, REASONS[item.reason] ?? item.reason),
       make("span", { class: "hint" }, item.detail),
     );
-  const rest = items.slice(SHOWN_DROPPED);
+  // The nearest misses first; what was never ranked, last.
+  const sorted = [...items].sort((a, b) => (a.rank ?? Infinity) - (b.rank ?? Infinity) || a.index - b.index);
+  const rest = sorted.slice(SHOWN_DROPPED);
   const more = make("details", {}, make("summary", {}, `and ${rest.length} more`), make("ul", { class: "dropped" }, ...rest.map(line)));
-  fill(byId("dropped"), ...items.slice(0, SHOWN_DROPPED).map(line), ...(rest.length ? [make("li", { class: "more" }, more)] : []));
+  fill(byId("dropped"), ...sorted.slice(0, SHOWN_DROPPED).map(line), ...(rest.length ? [make("li", { class: "more" }, more)] : []));
   byId("dropped-part").hidden = items.length === 0;
 }

@@ -25,6 +25,11 @@ byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   run();
 });
+byId("query").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  byId("form").requestSubmit();
+});
 byId("stop").addEventListener("click", () => running?.abort());
 byId("example").addEventListener("click", loadExample);
 byId("documents").addEventListener("input", count);
