@@ -44,9 +44,12 @@ T = TypeVar("T")
 reading = APIRouter(route_class=route_needing("corpora:read"))
 writing = APIRouter(route_class=route_needing("corpora:write"))
 
-_REFUSED = error_responses(ErrorResponse, 401, 403, 422, 429)
-_REFUSED_BODY = error_responses(ErrorResponse, 400, 401, 403, 413, 415, 422, 429)
-_MISSING: dict[int | str, dict[str, Any]] = {404: {"model": ErrorResponse, "description": "There is no such corpus."}}
+_Responses = dict[int | str, dict[str, Any]]
+_NOT_OFFERED: _Responses = {501: {"model": ErrorResponse, "description": "The service has several worker processes."}}
+_REFUSED = error_responses(ErrorResponse, 401, 403, 422, 429) | _NOT_OFFERED
+_REFUSED_BODY = error_responses(ErrorResponse, 400, 401, 403, 413, 415, 422, 429) | _NOT_OFFERED
+_MISSING: _Responses = {404: {"model": ErrorResponse, "description": "There is no such corpus."}}
+_MADE: _Responses = {201: {"model": CorpusChangeReply, "description": "It was made."}}
 _FAILED = error_responses(ErrorResponse, 500, 503, 504)
 
 
@@ -106,7 +109,7 @@ async def read_corpus(corpora: All, name: Name) -> CorpusContentReply:
 @writing.put(
     "/v1/corpora/{name}",
     response_model=CorpusChangeReply,
-    responses=_REFUSED_BODY | {201: {"model": CorpusChangeReply, "description": "It was made."}},
+    responses=_REFUSED_BODY | _MADE,
     summary="Make or replace a corpus",
 )
 async def put_corpus(corpora: All, name: Name, body: StoredDocuments, response: Response) -> CorpusChangeReply:

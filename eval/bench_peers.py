@@ -20,7 +20,7 @@ from rag.eval.bench_engine import Timing, timed
 from rag.types import Document, Query, ScoredDocument
 
 TOP = 10
-BM25 = {"k1": 0.9, "b": 0.4}
+K1, B = 0.9, 0.4
 Rankings = tuple[tuple[str, ...], ...]
 
 
@@ -66,7 +66,8 @@ def run_peers(
     from dataclasses import replace
 
     spawn = multiprocessing.get_context("spawn")
-    measured, skipped = [], {}
+    measured: list[Measured] = []
+    skipped: dict[str, str] = {}
     for name in names:
         if reason := _missing(name, weights):
             skipped[name] = reason
@@ -149,7 +150,7 @@ def _measure(name: str, work: Work) -> Measured:
 def _our_bm25(work: Work) -> tuple[Timing | None, Timing, Rankings]:
     from rag.retrievers import BM25 as Ours
 
-    ours = Ours(**BM25)  # type: ignore[arg-type]
+    ours = Ours(k1=K1, b=B)
     indexed = ours.index(work.documents)
 
     def search() -> list[list[ScoredDocument]]:
@@ -173,7 +174,7 @@ def _bm25s(work: Work, same_terms: bool = False) -> tuple[Timing | None, Timing,
         return bm25s.tokenize(list(texts), stopwords="en", stemmer=stemmer, show_progress=False)
 
     def build() -> Any:
-        made = bm25s.BM25(method="lucene", **BM25)
+        made = bm25s.BM25(method="lucene", k1=K1, b=B)
         made.index(terms(_texts(work)), show_progress=False)
         return made
 
@@ -193,7 +194,7 @@ def _rank_bm25(work: Work) -> tuple[Timing | None, Timing, Rankings]:
     terms = _our_terms()
 
     def build() -> Any:
-        return BM25Okapi([terms(text) for text in _texts(work)], **BM25)
+        return BM25Okapi([terms(text) for text in _texts(work)], k1=K1, b=B)
 
     index = build()
     names = [document.id for document in work.documents]

@@ -19,7 +19,7 @@ from rag.errors import InputError
 from rag.eval.collections import Collection
 from rag.eval.latency import Latency
 from rag.eval.retrieval import Results, fingerprint
-from rag.eval.runs import read_json
+from rag.eval.runs import open_text, read_json
 
 Record: TypeAlias = dict[str, Any]
 
@@ -87,7 +87,9 @@ def versions() -> dict[str, str]:
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record as JSON: one line per part and per item of its lists, so that versions of it can be compared."""
+    """Write a record as JSON (gzip where the name ends in .gz): one line per part and per item of its lists, so that
+    versions of it can be compared.
+    """
     parts = []
     for name, value in record.items():
         if isinstance(value, list) and value:
@@ -95,7 +97,8 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
             parts.append(f" {json.dumps(name)}: [\n  {items}\n ]")
         else:
             parts.append(f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}")
-    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    with open_text(path, "wt") as file:
+        file.write("{\n" + ",\n".join(parts) + "\n}\n")
 
 
 def read_record(path: Path) -> Record:

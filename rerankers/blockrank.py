@@ -22,7 +22,7 @@ class BlockRankReranker(MapReranker):
     """Ranks by one layer's attention over the document tokens alone (Gupta et al., arXiv 2510.05396).
 
     The published figures need a model that was fine-tuned for this (its contrastive loss trains exactly this
-    score): of a model that was not, nothing of the kind can be expected (docs/heads.md). The engine's block layout
+    score): a model that was not ranks hardly better than chance by it (docs/heads.md). The engine's block layout
     is the paper's, but for a prefix without the query, so that blocks can be kept. The paper reads the rows of the
     answer's first token "[" and of the one before; the prompt here has no answer, and its last two rows are read.
 

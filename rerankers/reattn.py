@@ -31,7 +31,8 @@ class ReAttnReranker(MapReranker):
     Args:
         engine: reads attention where no shared pass is given.
         heads: as for the reranker ``heads``.
-        spread: lambda of the entropy term, 0 or more; 0 turns it off.
+        spread: lambda of the entropy term, 0 or more; 0 turns it off. The default is the best of 0, 0.25, 0.5 and 1
+            on SciFact train.
         language: of the words, as for BM25: a Snowball language.
 
     Raises:
@@ -43,7 +44,7 @@ class ReAttnReranker(MapReranker):
     note = "reattn"
 
     def __init__(
-        self, engine: Engine, *, heads: HeadChoice = None, spread: float = 0.25, language: str = "english"
+        self, engine: Engine, *, heads: HeadChoice = None, spread: float = 1.0, language: str = "english"
     ) -> None:
         if not spread >= 0:
             raise InputError(f"spread (lambda of the entropy term) must be 0 or more, given {spread}")

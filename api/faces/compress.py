@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=StrictRoute)
 
+_NOT_OFFERED: dict[int | str, dict[str, Any]] = {
+    501: {"model": ErrorResponse, "description": "The service has no compressor."}
+}
+
 
 @router.post(
     "/v1/compress",
     response_model=CompressResponse,
-    responses=error_responses(ErrorResponse, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    responses=error_responses(ErrorResponse, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504) | _NOT_OFFERED,
     summary="Keep the sentences of documents that answer a question",
 )
 async def compress(body: CompressRequest, request: Request) -> Response:

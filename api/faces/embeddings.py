@@ -22,7 +22,7 @@ from rag.api.faces.schemas import (
 )
 from rag.api.faces.shapes import OPENAI, responses_of
 from rag.api.tickets import Ticket
-from rag.checks import check_limits
+from rag.checks import check_count, check_limits
 from rag.corpus import as_documents
 from rag.models import public_name
 
@@ -44,8 +44,10 @@ async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
     """Unit vectors of the dense retriever's model. A text above its window is the mean of its parts, none is cut."""
     service: ContextService = request.app.state.service
     texts = [body.input] if isinstance(body.input, str) else body.input
+    limits = service.pipeline.settings.limits
+    check_count(len(texts), limits.documents)
     _check(texts)
-    check_limits(as_documents(texts), service.pipeline.settings.limits)
+    check_limits(as_documents(texts), limits)
 
     def embed(pipeline: Pipeline) -> tuple[Matrix, int]:
         embedder = pipeline.resources.embedder()

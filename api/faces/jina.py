@@ -65,7 +65,8 @@ async def rerank(body: JinaRequest, request: Request) -> Response:
 @router.post(
     "/rerank",
     response_model=JinaResponse | list[TeiResult],
-    responses=_RESPONSES | responses_of(TEI, 500),
+    responses={status: {**told, "model": VLLM.model | TEI.model} for status, told in _RESPONSES.items()}
+    | responses_of(TEI, 500),
     openapi_extra={"requestBody": _BODY},
     summary="Rank documents (Jina, vLLM) or texts (TEI)",
 )

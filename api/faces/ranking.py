@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from rag.api.connection import timeout_of, while_connected
 from rag.api.errors import ApiError
 from rag.api.tickets import Ticket
-from rag.checks import as_query, check_limits
+from rag.checks import as_query, check_count, check_limits
 from rag.corpus import as_documents
 from rag.models import public_name
 from rag.pipeline import Pipeline
@@ -76,8 +76,10 @@ class Ranker:
         """
         if not texts:
             raise ApiError(400, f"{field} is empty; accepted: at least 1 text", code="no_documents", param=field)
+        limits = self._pipeline.settings.limits
+        check_count(len(texts), limits.documents)  # before a document is made of each
         question, documents = as_query(query), as_documents(texts)
-        check_limits(documents, self._pipeline.settings.limits)
+        check_limits(documents, limits)
         ticket = Ticket(timeout_of(request))
         finished = await while_connected(
             request,

@@ -37,10 +37,15 @@ def test_a_search_is_a_context_over_the_same_documents(stored: TestClient, harbo
     options = {"query": QUESTION, "top_n": 2, "budget": 20, "return_sentences": False}
     found = stored.post("/v1/corpora/port/search", json=options).json()
     given_ = stored.post("/v1/context", json={**options, "documents": harbour}).json()
-    for name in ("results", "context", "dropped"):
-        assert found[name] == given_[name]
+    assert found["context"] == given_["context"]
+    for part in ("results", "dropped"):
+        assert [item["id"] for item in found[part]] == [item["id"] for item in given_[part]]
+    for item, expected in zip(found["results"], given_["results"], strict=True):
+        assert all(item[name] == expected[name] for name in ("index", "spans", "metadata"))
+        assert item["score"] == pytest.approx(expected["score"], abs=1e-4)
     again = stored.post("/v1/corpora/port/search", json=options).json()
-    assert (again["usage"]["encoded_tokens"], again["usage"]["cached_blocks"]) == (0, 3)
+    assert again["usage"]["encoded_tokens"] == 0
+    assert again["usage"]["cached_blocks"] >= 3
 
 
 def test_a_search_tells_its_stages(stored: TestClient) -> None:

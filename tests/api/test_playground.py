@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from hashlib import sha256
 from importlib import resources
 from typing import Any
 
@@ -19,12 +19,14 @@ from rag.pipeline import Pipeline
 FILES = {file.name: file.read_text("utf-8") for file in (resources.files("rag.api.playground") / "page").iterdir()}
 
 
-@pytest.fixture
-def keyed(pipeline: Pipeline, client: TestClient) -> Iterator[TestClient]:
-    assert client
-    settings = Settings(server={"keys": [{"name": "only", "sha256": "0" * 64}]})
-    with TestClient(create_app(pipeline=Pipeline(settings, engine=pipeline.engine))) as keyed:
-        yield keyed
+KEY = "a key"
+
+
+@pytest.fixture(scope="module")
+def keyed() -> TestClient:
+    """A service with a key and the limits that ship. Nothing here asks it for a model."""
+    key = {"name": "only", "sha256": sha256(KEY.encode()).hexdigest()}
+    return TestClient(create_app(pipeline=Pipeline(Settings(server={"keys": [key]}))))
 
 
 def test_the_page_and_all_it_names_are_served_with_headers_that_let_nothing_else_in(keyed: TestClient) -> None:
@@ -124,9 +126,10 @@ def test_what_cannot_be_explained_is_refused(
     assert (reply.status_code, error["code"], error.get("param")) == (status, code, param), error["message"]
 
 
-def test_an_explanation_takes_fewer_documents_than_a_context() -> None:
+def test_an_explanation_takes_fewer_documents_than_a_context(keyed: TestClient) -> None:
     """Whatever an operator allows for a context."""
-    client = TestClient(create_app(pipeline=Pipeline(Settings())))
-    reply = client.post("/v1/explain", json={"query": "q", "documents": ["d"] * (MOST_DOCUMENTS + 1)})
+    body = {"query": "q", "documents": ["d"] * (MOST_DOCUMENTS + 1)}
+    reply = keyed.post("/v1/explain", json=body, headers={"Authorization": f"Bearer {KEY}"})
     assert reply.status_code == 422
     assert f"1 to {MOST_DOCUMENTS}" in reply.json()["error"]["message"]
+    assert keyed.post("/v1/explain", json=body).status_code == 401

@@ -15,7 +15,6 @@ from rag.config import Settings
 
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 _TIMEOUT_MS = 300_000
-PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1440, "height": 1000}
 
 

@@ -104,7 +104,9 @@ def test_a_phone_needs_no_scrolling_sideways_and_all_text_can_be_read(
     )
     assert page.evaluate(CONTRAST) == []
     if scheme == "light":
-        page.screenshot(path=DOCS / "playground-mobile.png", full_page=True, clip=None)
+        page.set_viewport_size({"width": PHONE["width"], "height": 1600})
+        page.evaluate("document.getElementById('stages').scrollIntoView()")
+        page.screenshot(path=DOCS / "playground-mobile.png")
 
 
 def test_the_contrast_check_finds_what_cannot_be_read(service: str, open_page: Open) -> None:
@@ -143,14 +145,19 @@ def test_an_error_is_told_in_the_words_of_the_service(
 def test_text_is_shown_as_text_and_marked_at_the_right_characters(service: str, open_page: Open) -> None:
     """Markup in a document is not run, and a 🐟, two units of JavaScript's, does not move what is marked."""
     hostile = '<img src=x onerror="alert(1)"> 🐟🐟 The harbour is fourteen metres deep.  <b>Gulls</b> 🐟 nest there.'
+    documents = [{"id": "<i>x</i>", "title": "<script>alert(2)</script>", "text": hostile}, *HARBOUR[1:]]
+    body = {"query": QUESTION, "documents": documents, "top_n": 1, "budget": "60%"}
+    (found,) = httpx.post(f"{service}/v1/context", json=body, timeout=300).json()["results"]
+    kept = [hostile[slice(*part["span"])] for part in found["sentences"] if part["kept"]]
+    assert 0 < len(kept) < len(found["sentences"])
     page = open_page(service)
-    lines = [{"id": "<i>x</i>", "title": "<script>alert(2)</script>", "text": hostile}, *HARBOUR[1:]]
-    ask(page, QUESTION, "\n".join(map(json.dumps, lines)), top_n="1", budget="28")
+    ask(page, QUESTION, "\n".join(map(json.dumps, documents)), top_n="1", budget="60%")
     done(page)
     assert page.locator(".passage").first.text_content() == hostile
-    marked = page.locator(".passage mark").all_text_contents()
-    assert "".join(marked).endswith("The harbour is fourteen metres deep.")
-    assert page.locator(".reading img, .reading b b, #ranking i, #ranking script").count() == 0
+    assert page.locator(".passage mark").all_text_contents() == kept
+    assert (
+        page.locator(".passage img, .passage b, .reading script, .reading i, #ranking script, #ranking i").count() == 0
+    )
     page.get_by_role("button", name="The attention behind this score").click()
     page.locator(".heat").wait_for()
     assert page.locator(".heat").text_content() == hostile
@@ -209,9 +216,9 @@ def test_the_keyboard_alone_is_enough(service: str, open_page: Open) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
     visited = []
-    for _ in range(14):
+    fields = ["example", "query", "source", "documents", "format", "top_n", "retrieve_k", "budget", "key", "run"]
+    for _ in fields:
         page.keyboard.press("Tab")
         visited.append(page.evaluate("document.activeElement.id || document.activeElement.name"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", visited
-    fields = ["example", "query", "source", "documents", "format", "top_n", "retrieve_k", "budget", "key", "run"]
-    assert visited[: len(fields)] == fields
+    assert visited == fields

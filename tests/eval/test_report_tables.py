@@ -19,7 +19,8 @@ def record():
 def test_a_record_comes_back_from_its_file(record, tmp_path):
     file = tmp_path / "record.json"
     write_record(file, record)
-    assert read_record(file) == record
+    write_record(tmp_path / "record.json.gz", record)
+    assert read_record(file) == read_record(tmp_path / "record.json.gz") == record
     # One query a line, so that two versions of a record can be compared by any tool.
     assert sum(line.startswith('  {"id": "q') for line in file.read_text().splitlines()) == 10
 

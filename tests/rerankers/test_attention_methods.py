@@ -26,7 +26,7 @@ GIVEN = [ScoredDocument(document, 0.0, rank) for rank, document in enumerate(PAS
     ("name", "options", "note"),
     [
         ("reattn", {}, "reattn"),
-        ("reattn", {"spread": 1.0}, "reattn"),
+        ("reattn", {"spread": 0.0}, "reattn"),
         ("blockrank", {}, "blockrank"),
     ],
 )

@@ -90,7 +90,6 @@ async function run() {
 
 function busy(now) {
   byId("stop").hidden = !now;
-  byId("results").setAttribute("aria-busy", String(now));
 }
 
 function show(answer, asking, ranking, source) {
