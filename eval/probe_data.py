@@ -17,6 +17,8 @@ from rag.eval.folds import Fold
 from rag.eval.ltr_folds import values
 from rag.eval.probe_fit import Column, LabelledItems, LinearScore
 from rag.eval.probe_training import Measure, Scores
+from rag.eval.progress import watching
+from rag.eval.training_sets import collect_features, load_collections, training_data
 
 if TYPE_CHECKING:
     from rag.attention.engine import AttentionEngine
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 class ProbeData:
     """Lists by collection, what their columns are, other scores to compare with, and how scores are measured.
 
-    ``queries`` maps the id of each query to its text, ``trained_on`` is what an artefact keeps of them.
+    ``queries`` maps the id of each query to its text, ``trained_on`` is what an artefact keeps of them, ``warnings``
+    say what is odd about a collection.
     """
 
     lists: Mapping[str, Sequence[LabelledItems]]
@@ -37,6 +40,7 @@ class ProbeData:
     measures: Mapping[str, Measure]
     queries: Mapping[str, str]
     trained_on: tuple[TrainedOn, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def read(
@@ -116,12 +120,11 @@ def _documents(
     cache: Path | None,
     progress: bool,
 ) -> ProbeData:
-    from rag.cli.ltr_options import collect_features, load_collections
     from rag.eval.probe_documents import DocumentReader, labelled
 
     collections = load_collections(sources, count, skip)
     reader = DocumentReader(engine, layers)
-    found = collect_features(collections, reader, settings, "fused", k, cache, progress)
+    found = collect_features(collections, reader, settings, "fused", k, cache, watching(progress))
     whole = [item for of in found.values() for item in of if item.documents]
     incoming = {item.key: -np.arange(len(item.documents), dtype=np.float64) for item in whole}
 
@@ -134,10 +137,8 @@ def _documents(
         {"fused": incoming},
         {"nDCG@10": measure},
         {query.id: query.text for _, source in collections.values() for query in source.queries},
-        tuple(
-            TrainedOn(collection=name, split=split, queries=tuple(query_digest(query.text) for query in source.queries))
-            for name, (split, source) in collections.items()
-        ),
+        training_data(collections),
+        tuple(warning for _, source in collections.values() for warning in source.warnings),
     )
 
 
@@ -152,7 +153,6 @@ def _sentences(
     cache: Path | None,
     progress: bool,
 ) -> ProbeData:
-    from rag.cli.ltr_options import watching
     from rag.eval.probe_sentences import SentenceReader, areas, collect, recalls
 
     chosen = {_name(Path(text)): _questions(Path(text), count, skip, fold, held_out) for text in sources}

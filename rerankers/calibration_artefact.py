@@ -12,10 +12,9 @@ import pydantic
 from pydantic_core import to_jsonable_python
 
 from rag import registry
+from rag.artefacts import EngineIdentity, TrainedOn
 from rag.errors import ArtefactError, InputError, shown
 from rag.rerankers.calibration import IsotonicCurve, ListFeatures, LogisticModel, ReliabilityBin, list_features
-from rag.rerankers.engine_identity import EngineIdentity
-from rag.rerankers.ltr_artefact import TrainedOn
 
 
 class Judgement(NamedTuple):

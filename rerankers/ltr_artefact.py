@@ -9,22 +9,14 @@ from typing import Literal
 
 import pydantic
 
+from rag.artefacts import EngineIdentity, TrainedOn, seen
 from rag.attention.types import Engine, Head
 from rag.errors import ArtefactError, ConfigError, RagError
-from rag.rerankers.engine_identity import EngineIdentity
 from rag.rerankers.ltr_features import FeatureGroup, choose_groups, features_of
 from rag.rerankers.ltr_trees import Trees
 
 SHIPPED = "lambdamart.json"
 """The default model, in ``rag/data/ltr/``."""
-
-
-class TrainedOn(pydantic.BaseModel, frozen=True, extra="forbid"):
-    """One collection that was learned from: its name, the judgements used, and the digests of its queries' texts."""
-
-    collection: str
-    split: str
-    queries: tuple[str, ...]
 
 
 class LtrModel(pydantic.BaseModel, frozen=True, extra="forbid"):
@@ -113,15 +105,9 @@ class LtrModel(pydantic.BaseModel, frozen=True, extra="forbid"):
 
     def trained_on(self, queries: dict[str, str]) -> tuple[str, ...]:
         """Those query ids of ``queries`` (id to text) whose text was learned from: they may not judge the model."""
-        known = {digest for source in self.data for digest in source.queries}
-        return tuple(name for name, text in queries.items() if query_digest(text) in known)
+        return seen(self.data, queries)
 
 
 def digest(text: str) -> str:
     """SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def query_digest(text: str) -> str:
-    """Short digest of a query, blind to case and white space."""
-    return digest(" ".join(text.casefold().split()))[:12]

@@ -19,9 +19,7 @@ from rag.cli.ltr_options import (
     Progress,
     Skip,
     cell,
-    collect_features,
-    load_collections,
-    training_data,
+    loaded,
     versions,
 )
 from rag.cli.options import Config, Model, load_settings
@@ -62,9 +60,11 @@ def train(
     Prints nDCG@10 per fold (no query is ranked by trees that saw it) and per collection, also with the collection left
     out of training. Judge the written model on other queries only: `rag ltr eval`.
     """
+    from rag.artefacts import EngineIdentity
     from rag.eval.ltr_data import Reader
     from rag.eval.ltr_training import train_and_judge
-    from rag.rerankers.engine_identity import EngineIdentity
+    from rag.eval.progress import watching
+    from rag.eval.training_sets import collect_features, training_data
     from rag.rerankers.ltr_artefact import LtrModel, digest
     from rag.rerankers.ltr_features import choose_groups, features_of, specs_of
     from rag.rerankers.ltr_trees import TreeParameters
@@ -72,12 +72,12 @@ def train(
 
     groups = choose_groups(group)
     features = features_of(groups)
-    sources = load_collections(collections, count, skip)
+    sources = loaded(collections, count, skip)
     settings = load_settings(config, model=model)
     engine = load_engine(settings)
     reads = any(item.spec for item in groups)
     reader = Reader(engine, groups, engine.choose_heads("document", heads) if reads else ())
-    lists = collect_features(sources, reader, settings, RETRIEVER, k, cache, progress)
+    lists = collect_features(sources, reader, settings, RETRIEVER, k, cache, watching(progress))
     parameters = TreeParameters(leaves=leaves, rows_per_leaf=rows_per_leaf, rounds=rounds)
     training = train_and_judge(lists, features, parameters, folds)
     LtrModel(
@@ -128,12 +128,14 @@ def evaluate(
     from rag.eval.ltr_data import Reader
     from rag.eval.ltr_folds import score_all
     from rag.eval.ltr_training import judge
+    from rag.eval.progress import watching
+    from rag.eval.training_sets import collect_features
     from rag.rerankers.ltr_artefact import LtrModel
     from rag.resources import load_engine
 
     artefact = LtrModel.load(file)
     groups = artefact.feature_groups()
-    sources = load_collections(collections, count, skip)
+    sources = loaded(collections, count, skip)
     for name, (_, source) in sources.items():
         known = artefact.trained_on({query.id: query.text for query in source.queries})
         if known:
@@ -145,7 +147,7 @@ def evaluate(
     engine = load_engine(settings)
     trees = artefact.ranker(engine)
     reader = Reader(engine, groups, artefact.heads)
-    lists = collect_features(sources, reader, settings, artefact.retriever, artefact.k, cache, progress)
+    lists = collect_features(sources, reader, settings, artefact.retriever, artefact.k, cache, watching(progress))
     rows = [judge(name, of, score_all(trees, of)) for name, of in lists.items()]
     table = Table("collection", "queries", "incoming", "lambdamart", "difference", "p", title="nDCG@10")
     for row in rows:

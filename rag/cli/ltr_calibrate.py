@@ -18,10 +18,8 @@ from rag.cli.ltr_options import (
     Progress,
     Skip,
     cell,
-    load_collections,
-    training_data,
+    loaded,
     versions,
-    watching,
 )
 from rag.cli.options import Config, Model, load_settings
 from rag.errors import ConfigError, InputError, shown
@@ -56,16 +54,18 @@ def calibrate(
     are of queries that were held out. Use the result with the reranker `calibrated`.
     """
     from rag import registry
+    from rag.artefacts import EngineIdentity
     from rag.eval.ltr_calibration import Calibrators, by_collection, by_fold, collect, hold_out
+    from rag.eval.progress import watching
+    from rag.eval.training_sets import training_data
     from rag.rerankers.calibration_artefact import RelevanceModel, identity
-    from rag.rerankers.engine_identity import EngineIdentity
     from rag.resources import Resources, load_engine
 
     settings = load_settings(config, model=model)
     if settings.reranker is None:
         raise ConfigError("the settings have no reranker whose scores could be calibrated")
     made_for = identity(settings.reranker.name, settings.reranker.options)
-    sources = load_collections(collections, count, skip)
+    sources = loaded(collections, count, skip)
     _refuse_trained(settings.reranker.name, settings.reranker.options, sources)
     engine = load_engine(settings)
     resources = Resources(settings, engine)

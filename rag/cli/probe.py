@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -77,6 +78,7 @@ def train(
         task.value, sources, settings, engine, layers=layers, count=count, skip=skip, k=k, fold=fold, cache=cache,
         progress=progress,
     )  # fmt: skip
+    _warn(data.warnings)
     orders = {
         **data.baselines,
         **signals(data.lists, data.columns),
@@ -138,6 +140,7 @@ def evaluate(
         task.value, sources, settings, engine, layers=layers, count=count, skip=skip, k=k, fold=fold, held_out=True,
         cache=cache, progress=progress,
     )  # fmt: skip
+    _warn(data.warnings)
     known = seen(probe.data, data.queries)
     if known:
         raise InputError(
@@ -170,6 +173,11 @@ def list_probes() -> None:
             ", ".join(f"{source.collection} ({len(source.queries)})" for source in item.data),
         )
     Console().print(table)
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _show(judged: dict[str, list[Judgement]]) -> None:

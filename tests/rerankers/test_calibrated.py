@@ -7,12 +7,12 @@ import json
 import pytest
 
 from rag import registry
+from rag.artefacts import EngineIdentity
 from rag.config import StageSettings
 from rag.errors import ArtefactError, ConfigError, InputError
 from rag.rerankers import CalibratedReranker, HeadReranker
 from rag.rerankers.calibration import IsotonicCurve, LogisticModel
 from rag.rerankers.calibration_artefact import RelevanceModel, feature_names, identity, list_row
-from rag.rerankers.engine_identity import EngineIdentity
 from rag.types import Document, Query, ScoredDocument
 
 PASSAGES = (

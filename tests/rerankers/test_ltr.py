@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from rag import registry
+from rag.artefacts import EngineIdentity, TrainedOn, query_digest
 from rag.attention.engine import AttentionEngine
 from rag.attention.template import ICR_TEMPLATE
 from rag.attention.types import AttentionSpec
 from rag.errors import ArtefactError, ConfigError, ModelOutputError
-from rag.rerankers.engine_identity import EngineIdentity
 from rag.rerankers.ltr import LambdaMartReranker, table_of
-from rag.rerankers.ltr_artefact import LtrModel, TrainedOn, digest, query_digest
+from rag.rerankers.ltr_artefact import LtrModel, digest
 from rag.rerankers.ltr_features import (
     FEATURE_GROUPS,
     Candidates,
