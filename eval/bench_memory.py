@@ -127,7 +127,7 @@ def _measure(case: MemoryCase) -> Memory:
     window = min(512, 2 * case.tokens)
     least = window * decoder.token_bytes(decoder.layers, "float32")  # below that an engine refuses the budget
     budget = max(int(case.share * list_bytes), least)
-    engine = AttentionEngine(decoder, window_tokens=window, cache_bytes=budget)
+    engine = AttentionEngine(decoder, window_tokens=window, overlap_tokens=window // 8, cache_bytes=budget)
     for some in (first, second, first[:1]):  # the second list drives the first one out of the cache
         engine.attend(Query(QUERIES[0]), some, AttentionSpec(heads, calibrated=True))
     return Memory(

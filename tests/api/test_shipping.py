@@ -33,7 +33,7 @@ def instructions(kind: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def paths() -> set[str]:
-    return {getattr(route, "path", "") for route in create_app(pipeline=Pipeline(Settings())).routes}
+    return set(create_app(pipeline=Pipeline(Settings())).openapi()["paths"])
 
 
 @pytest.fixture(scope="module")

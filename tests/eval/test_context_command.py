@@ -64,7 +64,7 @@ def test_only_what_is_left_of_the_documents_after_reranking(file, tmp_path):
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     figures = json.loads(record.read_text())
-    assert (figures["ranking"]["top_n"], figures["ranking"]["reranker"]["name"]) == (1, "heads")
+    assert (figures["ranking"]["top_n"], figures["ranking"]["reranker"]["name"]) == (1, "probe")
     (row,) = figures["rows"]
     assert (row["means"]["recall"], row["counts"]["recall"]) == (1, 1)
     assert row["means"]["ratio"] < 0.5

@@ -81,9 +81,9 @@ def test_the_folder_is_a_collection_that_is_marked(tmp_path):
 
 @pytest.mark.usefixtures("smollm2")
 def test_a_small_model_asks_about_a_document(tmp_path):
-    text = "The harbour of the town was built in 1871. It is 14 m deep, and ships of every size can enter it at noon."
-    made = asked_by_model([Document("port", text), Document("empty", "")])
-    assert made.qrels == {made.queries[0].id: {"port": 1}}
+    text = "The lamp burned whale oil until it was electrified in 1911. Its keeper lived alone."
+    made = asked_by_model([Document("lamp", text, "Lighthouse"), Document("empty", "")])
+    assert made.qrels == {made.queries[0].id: {"lamp": 1}}
     assert made.queries[0].text.endswith("?")
     assert made.made["reader"] == "smollm2-135m"
     write_synthetic(tmp_path / "made", made)

@@ -4,7 +4,7 @@ import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.errors import ConfigError
@@ -44,6 +44,7 @@ def test_terms_of_scripts(text, terms):
     assert PLAIN(text) == terms
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("aBé 東京港の。Ж9_-ー\u0301한국ไท"), max_size=20))
 def test_located_terms_are_the_terms_with_their_places(text):
     located = PLAIN.located(text)
