@@ -117,21 +117,19 @@ function explainer({ body }, candidates, givenKey) {
 
 /** Names and texts of the documents of a request; of a stored corpus only what the answer tells. */
 function names(documents) {
-  const of = (index) => documents?.[index];
-  return {
-    text(index) {
-      const document = of(index);
-      return document === undefined ? null : typeof document === "string" ? document : document.text;
-    },
-    name(index, id) {
-      const document = of(index);
-      if (document === undefined) return id;
-      if (document.title) return document.id === undefined ? document.title : `${document.title} (${id})`;
-      if (document.id !== undefined) return id;
-      const text = this.text(index);
-      return text.length > SHOWN_NAME ? `${Array.from(text).slice(0, SHOWN_NAME).join("")}…` : text || "(empty)";
-    },
+  const text = (index) => {
+    const document = documents?.[index];
+    return document === undefined ? null : typeof document === "string" ? document : document.text;
   };
+  const name = (index, id) => {
+    const document = documents?.[index];
+    if (document === undefined) return id;
+    if (document.title) return document.id === undefined ? document.title : `${document.title} (${id})`;
+    if (document.id !== undefined) return id;
+    const points = Array.from(text(index));
+    return points.length > SHOWN_NAME ? `${points.slice(0, SHOWN_NAME).join("")}…` : points.join("") || "(empty)";
+  };
+  return { text, name };
 }
 
 function reproduce({ path, body, corpus }) {
