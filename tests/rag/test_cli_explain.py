@@ -22,7 +22,8 @@ LINES = (
 
 
 @pytest.fixture
-def corpus(tmp_path):
+def corpus(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAG_RETRIEVER", "bm25")  # the embedder has no part in this
     path = tmp_path / "corpus.jsonl"
     path.write_text("\n".join(json.dumps(line) for line in LINES))
     return str(path)
