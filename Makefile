@@ -32,8 +32,9 @@ demo: $(INSTALLED)  ## See it at work: real questions over 60 passages, through 
 serve: $(INSTALLED)  ## Start the HTTP service (options: make serve SERVE='--port 9000')
 	@$(BIN)/rag serve $(SERVE)
 
+# Two processes of one thread each: torch with two threads on two cores is far from twice as fast.
 test: lint  ## Lint, then run all tests (options: make test PYTEST='-k api')
-	$(BIN)/python -m pytest $(PYTEST)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST)
 
 # Chromium is Debian's (installed here where make runs as root), or the one that CHROMIUM names.
 test-e2e: $(INSTALLED)  ## Look at the playground in a real Chromium, and take the screenshots in docs/

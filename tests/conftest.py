@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from rag.models import DEFAULT_EMBEDDER, DEFAULT_LLM, ResolvedModel, resolve
+
+# How long an example takes says something about the machine, and nothing about the code.
+settings.register_profile("steady", deadline=None)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")
