@@ -123,9 +123,7 @@ class AttentionEngine:
         if batch_tokens is None:
             batch_tokens = 1024 if str(self._model.device) == "cpu" else 16384
         self._batch_tokens = batch_tokens
-        self._identity = StoreIdentity(
-            self.decoder.fingerprint, frame_digest(self._prompter.prefix, template), cache_precision
-        )
+        self._identity = StoreIdentity(self._numbers(), frame_digest(self._prompter.prefix, template), cache_precision)
         self._disk: BlockStore | None = None
         if store is not None:
             self._require_block_layout()
@@ -365,6 +363,11 @@ class AttentionEngine:
         return report
 
     # ---- parts -------------------------------------------------------------------------------------------------
+
+    def _numbers(self) -> str:
+        """What the numbers of a block depend on: the model, and the type that it computes in."""
+        computes = str(self._model.dtype).removeprefix("torch.")
+        return self.decoder.fingerprint if computes == "float32" else f"{self.decoder.fingerprint} in {computes}"
 
     def _require_block_layout(self) -> None:
         """A causal prompt is as good as never asked for again: a store of them would only grow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import logging
@@ -355,6 +356,10 @@ def test_another_model_or_prompt_is_refused_and_other_words_around_the_query_are
         make(fingerprint="other", store=tmp_path)
     with pytest.raises(ArtefactError, match="expected precision int8, found float32"):
         make(cache_precision="int8").precompute(DOCUMENTS[:2], tmp_path)
+    half = make().decoder
+    half = replace(half, model=copy.deepcopy(half.model).bfloat16())
+    with pytest.raises(ArtefactError, match="expected model tiny in bfloat16, found tiny"):
+        AttentionEngine(half, store=tmp_path, cache_precision="float32", window_tokens=96, overlap_tokens=8)
     for part in ("introduction", "document_end"):
         with pytest.raises(ArtefactError, match="expected frame"):
             make(template=replace(DEFAULT_TEMPLATE, **{part: " x"}), store=tmp_path)
