@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import pydantic
 from numpy.typing import NDArray
 
+from rag.artefacts import Artefact
 from rag.compressors.tokens import plain_copy
-from rag.errors import ArtefactError, ConfigError, ModelOutputError
+from rag.errors import ConfigError, ModelOutputError
 from rag.models.catalog import DEFAULT_LLM
 from rag.types import Document
 
@@ -30,7 +30,7 @@ _WINDOW = 512
 _BATCH = 1024
 
 
-class PassageQuality(pydantic.BaseModel, frozen=True, extra="forbid"):
+class PassageQuality(Artefact, frozen=True):
     """Mean log-likelihood per token of every passage of a corpus, and the quantile of them that counts as low.
 
     ``scores`` are by `digest` of the passage's text: a passage that changed, or is new, has none and is never low until
@@ -40,6 +40,8 @@ class PassageQuality(pydantic.BaseModel, frozen=True, extra="forbid"):
     here nothing is trained, the measure is a decoder's likelihood alone, and what is low is demoted. It finds damaged
     text, not useless text: that it agrees with QualT5 is UNVERIFIED.
     """
+
+    refusal: ClassVar[str] = "holds no passage quality"
 
     format: Literal["rag.quality/1"] = "rag.quality/1"
     model: str
@@ -89,22 +91,6 @@ class PassageQuality(pydantic.BaseModel, frozen=True, extra="forbid"):
             scores |= dict(zip(missing, measured, strict=True))
         threshold = float(np.quantile(list(scores.values()), quantile))
         return cls(model=model, fingerprint=mark, quantile=quantile, threshold=threshold, scores=scores)
-
-    @classmethod
-    def load(cls, path: Path) -> PassageQuality:
-        """Read what `save` wrote.
-
-        Raises:
-            ArtefactError: the file cannot be read as one; names the file.
-        """
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"{path} holds no passage quality: {error}") from None
-
-    def save(self, path: Path) -> None:
-        """Write as JSON."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def low(self, documents: Sequence[Document]) -> NDArray[np.bool_]:
         """Which documents (n,) score below the threshold; one that was not measured does not."""

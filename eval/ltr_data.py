@@ -15,6 +15,7 @@ from rag.attention.engine import AttentionEngine
 from rag.attention.types import Head
 from rag.errors import InputError, shown
 from rag.eval.collections import Collection, load_beir
+from rag.eval.head_reader import read_with
 from rag.eval.record_log import record_log
 from rag.eval.systems import Found
 from rag.rerankers.ltr import table_of
@@ -113,11 +114,10 @@ class Reader:
 
     def header(self) -> dict[str, Any]:
         """What the values depend on."""
-        info = self.engine.info()
         return {
             "features": [feature.name for feature in features_of(self.groups)],
             "heads": [list(head) for head in self.heads],
-            "engine": {name: info[name] for name in ("fingerprint", "template", "layout", "window_tokens", "dtype")},
+            "engine": read_with(self.engine),
         }
 
     def table(self, query: Query, given: Sequence[ScoredDocument]) -> Floats:

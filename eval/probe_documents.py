@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from rag.attention.engine import AttentionEngine
-from rag.attention.types import AttentionSpec, Head
+from rag.attention.types import AttentionSpec
+from rag.eval.head_reader import HeadReader
 from rag.eval.ltr_data import CandidateList
-from rag.eval.probe_fit import Column, Floats, LabelledItems
+from rag.eval.probe_fit import Floats, LabelledItems
 from rag.rerankers.probe import STATISTICS, signal
 from rag.rerankers.scores import zscore
 from rag.types import Query, ScoredDocument
@@ -22,32 +20,14 @@ SIGNALS = ("bm25", "dense")
 
 
 @dataclass(frozen=True)
-class DocumentReader:
+class DocumentReader(HeadReader):
     """Features of candidate lists: each statistic of each head of the lowest ``layers`` layers, then `SIGNALS`.
 
     All are z-scored within the list.
     """
 
-    engine: AttentionEngine
-    layers: int
-
-    @cached_property
-    def heads(self) -> tuple[Head, ...]:
-        """The heads that are read."""
-        return tuple(head for head in self.engine.all_heads() if head.layer < self.layers)
-
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        """What the features are."""
-        return (*(Column(name, head) for name in STATISTICS for head in self.heads), *map(Column, SIGNALS))
-
-    def header(self) -> dict[str, Any]:
-        """What the values depend on."""
-        info = self.engine.info()
-        return {
-            "features": [str(column) for column in self.columns],
-            "engine": {name: info[name] for name in ("fingerprint", "template", "layout", "window_tokens", "dtype")},
-        }
+    statistics = tuple(STATISTICS)
+    signals = SIGNALS
 
     def table(self, query: Query, given: Sequence[ScoredDocument]) -> Floats:
         """Features (D, F) of the candidates, all with text."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from rag.attention.engine import AttentionEngine
-from rag.attention.types import AttentionSpec, Head
+from rag.attention.types import AttentionSpec
 from rag.compressors.sentinel import STATISTICS, zscore
 from rag.eval.collections import Question
+from rag.eval.head_reader import HeadReader
 from rag.eval.ltr_data import Watch
-from rag.eval.probe_fit import Column, Floats, LabelledItems
+from rag.eval.probe_fit import Floats, LabelledItems
 from rag.eval.record_log import record_log
 from rag.eval.support import auc, find_supporting, label
 from rag.types import Span
@@ -27,29 +25,10 @@ _DIGITS = 5
 
 
 @dataclass(frozen=True)
-class SentenceReader:
+class SentenceReader(HeadReader):
     """Features of sentences: each statistic of each head of the lowest ``layers`` layers, z-scored in the question."""
 
-    engine: AttentionEngine
-    layers: int
-
-    @cached_property
-    def heads(self) -> tuple[Head, ...]:
-        """The heads that are read."""
-        return tuple(head for head in self.engine.all_heads() if head.layer < self.layers)
-
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        """What the features are."""
-        return tuple(Column(name, head) for name in STATISTICS for head in self.heads)
-
-    def header(self) -> dict[str, Any]:
-        """What the values depend on."""
-        info = self.engine.info()
-        return {
-            "features": [str(column) for column in self.columns],
-            "engine": {name: info[name] for name in ("fingerprint", "template", "layout", "window_tokens", "dtype")},
-        }
+    statistics = tuple(STATISTICS)
 
     def table(self, question: Question, spans: Sequence[Sequence[Span]]) -> Floats:
         """Features (S, F) of all sentences of the question's documents, in turn."""

@@ -1,15 +1,49 @@
-"""What learned artefacts have in common: the engine they belong to, and the queries they were learned from."""
+"""What artefacts have in common: their JSON files, the engine they belong to, the queries they were learned from."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from importlib import resources
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import pydantic
 
 from rag.attention.types import Engine
 from rag.errors import ArtefactError
+
+
+class Artefact(pydantic.BaseModel, frozen=True, extra="forbid"):
+    """Something measured or learned that is kept as a JSON file.
+
+    ``refusal`` is what is said of a file that cannot be read as one.
+    """
+
+    refusal: ClassVar[str]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file.
+
+        Raises:
+            ArtefactError: it cannot be read as one; names the file.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ArtefactError(f"{path} {cls.refusal}: {error}") from None
+
+    def save(self, path: Path) -> None:
+        """Write the file."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def shipped_in(cls, *folder: str) -> tuple[Self, ...]:
+        """Those that come with the package in a folder of ``rag/data``, by the names of their files."""
+        place = resources.files("rag").joinpath("data", *folder)
+        files = sorted((item for item in place.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
+        return tuple(cls.model_validate_json(item.read_bytes()) for item in files)
 
 
 class EngineIdentity(pydantic.BaseModel, frozen=True, extra="forbid"):

@@ -6,13 +6,13 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pydantic
 from pydantic_core import to_jsonable_python
 
 from rag import registry
-from rag.artefacts import EngineIdentity, TrainedOn
+from rag.artefacts import Artefact, EngineIdentity, TrainedOn
 from rag.errors import ArtefactError, InputError, shown
 from rag.rerankers.calibration import IsotonicCurve, ListFeatures, LogisticModel, ReliabilityBin, list_features
 
@@ -25,7 +25,7 @@ class Judgement(NamedTuple):
     abstain: bool
 
 
-class RelevanceModel(pydantic.BaseModel, frozen=True, extra="forbid"):
+class RelevanceModel(Artefact, frozen=True):
     """Probabilities for the scores of one reranker over one kind of candidates.
 
     ``reranker`` is its `identity`, ``engine`` what it read attention with. ``signals`` are entries of the documents'
@@ -33,6 +33,8 @@ class RelevanceModel(pydantic.BaseModel, frozen=True, extra="forbid"):
     scores. ``answerable`` says whether the list holds an answer, ``relevant`` which documents are relevant if so.
     ``abstain_below`` is the threshold of ``answerable``. ``figures`` and ``reliability`` are of held-out queries.
     """
+
+    refusal: ClassVar[str] = "does not hold calibrated relevance"
 
     format: Literal["rag.relevance/1"] = "rag.relevance/1"
     reranker: dict[str, Any]
@@ -55,22 +57,6 @@ class RelevanceModel(pydantic.BaseModel, frozen=True, extra="forbid"):
             found = ", ".join(self.answerable.features)
             raise ValueError(f"expected list features {', '.join(expected)}; found {found}")
         return self
-
-    @classmethod
-    def load(cls, path: Path) -> RelevanceModel:
-        """Read calibrators.
-
-        Raises:
-            ArtefactError: the file cannot be read as such; names the file.
-        """
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"{path} does not hold calibrated relevance: {error}") from None
-
-    def save(self, path: Path) -> None:
-        """Write the calibrators as JSON."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def check_reranker(self, found: Mapping[str, Any]) -> None:
         """Raise `ArtefactError` where the calibrators were made for another reranker, saying expected and found."""

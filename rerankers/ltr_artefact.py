@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
-import pydantic
-
-from rag.artefacts import EngineIdentity, TrainedOn, seen
+from rag.artefacts import Artefact, EngineIdentity, TrainedOn, seen
 from rag.attention.types import Engine, Head
 from rag.errors import ArtefactError, ConfigError, RagError
 from rag.rerankers.ltr_features import FeatureGroup, choose_groups, features_of
@@ -19,7 +17,7 @@ SHIPPED = "lambdamart.json"
 """The default model, in ``rag/data/ltr/``."""
 
 
-class LtrModel(pydantic.BaseModel, frozen=True, extra="forbid"):
+class LtrModel(Artefact, frozen=True):
     """Trees with their feature table, and where they come from.
 
     ``features`` are the columns in order, ``increasing`` those that the trees are monotone in. ``engine`` and ``heads``
@@ -27,6 +25,8 @@ class LtrModel(pydantic.BaseModel, frozen=True, extra="forbid"):
     ``retriever``. ``parameters`` say how the trees were grown, ``figures`` what cross-validation gave; ``digest``
     is the SHA-256 of ``trees``.
     """
+
+    refusal: ClassVar[str] = "is not a LambdaMART model"
 
     format: Literal["rag.ltr/1"] = "rag.ltr/1"
     groups: tuple[str, ...]
@@ -45,16 +45,13 @@ class LtrModel(pydantic.BaseModel, frozen=True, extra="forbid"):
     trees: str
 
     @classmethod
-    def load(cls, path: Path) -> LtrModel:
+    def load(cls, path: Path) -> Self:
         """Read a model and check that it is whole.
 
         Raises:
             ArtefactError: the file cannot be read as one, or was changed; names the file.
         """
-        try:
-            model = cls.model_validate_json(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"{path} is not a LambdaMART model: {error}") from None
+        model = super().load(path)
         found = digest(model.trees)
         if found != model.digest:
             raise ArtefactError(f"{path}: expected trees of digest {model.digest}, found {found}: it is damaged")
@@ -72,10 +69,6 @@ class LtrModel(pydantic.BaseModel, frozen=True, extra="forbid"):
             raise ConfigError("no LambdaMART model ships: train one with `rag ltr train` and name it (option model)")
         with resources.as_file(place) as path:
             return cls.load(path)
-
-    def save(self, path: Path) -> None:
-        """Write the model as JSON."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def feature_groups(self) -> tuple[FeatureGroup, ...]:
         """The groups that make the model's table.

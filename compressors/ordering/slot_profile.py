@@ -8,14 +8,14 @@ wording and holds one curve per number of documents; stages refuse a profile mad
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
+from rag.artefacts import Artefact
 from rag.errors import ArtefactError, ConfigError, InputError
 
 
@@ -30,13 +30,15 @@ class Curve(pydantic.BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     error: tuple[pydantic.NonNegativeFloat, ...]
 
 
-class SlotProfile(pydantic.BaseModel, frozen=True, extra="forbid"):
+class SlotProfile(Artefact, frozen=True):
     """Curves of one model, by number of documents.
 
     ``fingerprint`` identifies the model (`rag.models.fingerprint`), ``template`` the prompt wording
     (`Template.digest`); ``layers`` are the first and the last layer (both included, from 0) whose heads were
     averaged; ``data`` says what the prompts were made from.
     """
+
+    refusal: ClassVar[str] = "is not a slot profile"
 
     format: Literal["rag.slots/1"] = "rag.slots/1"
     model: str
@@ -54,22 +56,6 @@ class SlotProfile(pydantic.BaseModel, frozen=True, extra="forbid"):
             if not len(curve.attention) == len(curve.error) == count:
                 raise ValueError(f"the curve of {count} documents has {len(curve.attention)} slots")
         return self
-
-    @classmethod
-    def load(cls, path: Path) -> SlotProfile:
-        """Read a profile.
-
-        Raises:
-            ArtefactError: the file cannot be read as one; names the file.
-        """
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"{path} is not a slot profile: {error}") from None
-
-    def save(self, path: Path) -> None:
-        """Write the profile as JSON."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def check(self, fingerprint: str, template: str) -> SlotProfile:
         """Return the profile if it was measured on this model with this wording.
@@ -115,9 +101,7 @@ class SlotProfile(pydantic.BaseModel, frozen=True, extra="forbid"):
 @cache
 def shipped() -> tuple[SlotProfile, ...]:
     """The profiles that come with the package."""
-    folder = resources.files("rag").joinpath("data", "profiles")
-    files = sorted((item for item in folder.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
-    return tuple(SlotProfile.model_validate_json(item.read_bytes()) for item in files)
+    return SlotProfile.shipped_in("profiles")
 
 
 def choose_profile(given: Path | None, fingerprint: str, template: str) -> SlotProfile:

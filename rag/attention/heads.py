@@ -6,24 +6,23 @@ A list belongs to one model, one prompt wording and one layout; the engine refus
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
-from pathlib import Path
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-import pydantic
-
+from rag.artefacts import Artefact
 from rag.attention.types import Head
 from rag.errors import ArtefactError, ConfigError
 
 Task = Literal["document", "sentence"]
 
 
-class HeadList(pydantic.BaseModel, frozen=True, extra="forbid"):
+class HeadList(Artefact, frozen=True):
     """Heads for one task, best first, with the score each was chosen by.
 
     ``fingerprint`` identifies the model (`rag.models.fingerprint`, which covers its tokenizer), ``template``
     the prompt wording (`Template.digest`). ``method`` and ``data`` say how and on what they were found.
     """
+
+    refusal: ClassVar[str] = "is not a head list"
 
     format: Literal["rag.heads/1"] = "rag.heads/1"
     model: str
@@ -35,22 +34,6 @@ class HeadList(pydantic.BaseModel, frozen=True, extra="forbid"):
     data: str
     heads: tuple[Head, ...]
     scores: tuple[float, ...]
-
-    @classmethod
-    def load(cls, path: Path) -> HeadList:
-        """Read a list.
-
-        Raises:
-            ArtefactError: the file cannot be read as one; names the file.
-        """
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"{path} is not a head list: {error}") from None
-
-    def save(self, path: Path) -> None:
-        """Write the list as JSON."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def check(self, fingerprint: str, template: str, layout: str, task: str) -> HeadList:
         """Return the list if it was made for this model, wording, layout and task.
@@ -72,9 +55,7 @@ class HeadList(pydantic.BaseModel, frozen=True, extra="forbid"):
 @cache
 def shipped() -> tuple[HeadList, ...]:
     """The lists that come with the package."""
-    folder = resources.files("rag").joinpath("data", "heads")
-    files = sorted((item for item in folder.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
-    return tuple(HeadList.model_validate_json(item.read_bytes()) for item in files)
+    return HeadList.shipped_in("heads")
 
 
 def default_heads(fingerprint: str, template: str, layout: str, task: str) -> tuple[Head, ...]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-import pydantic
-
-from rag.artefacts import EngineIdentity, TrainedOn
+from rag.artefacts import Artefact, EngineIdentity, TrainedOn
 from rag.attention.heads import Task
 from rag.attention.types import Engine, Head
 from rag.errors import ArtefactError, ConfigError
@@ -22,13 +20,15 @@ class HeadWeight(NamedTuple):
     weight: float
 
 
-class Probe(pydantic.BaseModel, frozen=True, extra="forbid"):
+class Probe(Artefact, frozen=True):
     """A linear score of documents or sentences.
 
     Every statistic and signal is z-scored within the list; the score is the weighted sum plus ``bias``. ``signals`` are
     what is known without attention (what the retrievers said, words in common), by name. ``method`` and ``data`` say
     how and from which queries the weights were learned.
     """
+
+    refusal: ClassVar[str] = "is not a probe"
 
     format: Literal["rag.probe/1"] = "rag.probe/1"
     task: Task
@@ -38,18 +38,6 @@ class Probe(pydantic.BaseModel, frozen=True, extra="forbid"):
     bias: float = 0.0
     method: str
     data: tuple[TrainedOn, ...]
-
-    @classmethod
-    def load(cls, path: Path) -> Probe:
-        """Read a probe.
-
-        Raises:
-            ArtefactError: the file cannot be read as one; names the file.
-        """
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"{path} is not a probe: {error}") from None
 
     @classmethod
     def choose(cls, engine: Engine, task: Task, given: Path | None, statistics: frozenset[str]) -> Probe:
@@ -79,17 +67,12 @@ class Probe(pydantic.BaseModel, frozen=True, extra="forbid"):
             )
         return probe
 
-    def save(self, path: Path) -> None:
-        """Write the probe as JSON."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
     def read_heads(self) -> tuple[Head, ...]:
         """The heads that are read, ascending."""
         return tuple(sorted({item.head for item in self.heads}))
 
 
+@cache
 def shipped() -> tuple[Probe, ...]:
     """The probes that come with the package."""
-    folder = resources.files("rag").joinpath("data", "probes")
-    files = sorted((item for item in folder.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
-    return tuple(Probe.model_validate_json(item.read_bytes()) for item in files)
+    return Probe.shipped_in("probes")

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import logging
 from functools import cache
-from importlib import resources
-from typing import Literal
+from typing import ClassVar, Literal
 
-import pydantic
-
+from rag.artefacts import Artefact
 from rag.attention.types import Head
 from rag.errors import ArtefactError, ConfigError, shown
 
@@ -22,12 +20,14 @@ PREFIX = "published:"
 _log = logging.getLogger(__name__)
 
 
-class PublishedHeads(pydantic.BaseModel, frozen=True, extra="forbid"):
+class PublishedHeads(Artefact, frozen=True):
     """Retrieval heads of one model as a paper lists them, best first.
 
     ``architecture`` is the model's family in transformers. ``data`` and ``prompt`` say on what and with which prompt
     they were found: heads depend on both (of the two lists for Llama-3.1-8B only three heads are in both).
     """
+
+    refusal: ClassVar[str] = "is not a published head list"
 
     format: Literal["rag.published-heads/1"]
     name: str
@@ -65,9 +65,7 @@ def _shape(architecture: str, layers: int, heads_per_layer: int) -> str:
 @cache
 def published() -> tuple[PublishedHeads, ...]:
     """The published lists that come with the package, sorted by name."""
-    folder = resources.files("rag").joinpath("data", "heads", "published")
-    files = sorted((item for item in folder.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
-    return tuple(PublishedHeads.model_validate_json(item.read_bytes()) for item in files)
+    return PublishedHeads.shipped_in("heads", "published")
 
 
 def find(name: str) -> PublishedHeads:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from rag.errors import ConfigError, ModelNotFoundError, UnsupportedModelError
 from rag.models.quiet import quiet
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+M = TypeVar("M")
 DType = Literal["float32", "float16", "bfloat16"]
 
 
@@ -53,10 +55,16 @@ def load_embedder(resolved: ResolvedModel, *, device: str = "cpu") -> SentenceTr
     """
     from sentence_transformers import SentenceTransformer
 
+    model = _from_folder(SentenceTransformer, resolved, device)
+    return model.eval().requires_grad_(False)
+
+
+def _from_folder(kind: Callable[..., M], resolved: ResolvedModel, device: str) -> M:
+    """A model of sentence-transformers from its folder alone: no network, no remote code, nothing unpickled."""
     checked = _device(device)
     try:
         with quiet():
-            model = SentenceTransformer(
+            return kind(
                 str(resolved.path),
                 device=checked,
                 trust_remote_code=False,
@@ -65,7 +73,6 @@ def load_embedder(resolved: ResolvedModel, *, device: str = "cpu") -> SentenceTr
             )
     except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
         raise _unloadable(resolved, error) from error
-    return model.eval().requires_grad_(False)
 
 
 def load_cross_encoder(resolved: ResolvedModel, *, device: str = "cpu") -> CrossEncoder:
@@ -78,18 +85,7 @@ def load_cross_encoder(resolved: ResolvedModel, *, device: str = "cpu") -> Cross
     """
     from sentence_transformers import CrossEncoder
 
-    checked = _device(device)
-    try:
-        with quiet():
-            model = CrossEncoder(
-                str(resolved.path),
-                device=checked,
-                trust_remote_code=False,
-                local_files_only=True,
-                model_kwargs={"use_safetensors": True},
-            )
-    except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
-        raise _unloadable(resolved, error) from error
+    model = _from_folder(CrossEncoder, resolved, device)
     _require_pair_scorer(resolved, model)
     ready: CrossEncoder = model.eval().requires_grad_(False)
     return ready
