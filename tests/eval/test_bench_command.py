@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
 import torch
+from demo_beir import write_demo
 from typer.testing import CliRunner
 
 from rag.cli.app import app
@@ -19,19 +19,7 @@ NOTHING = ("--counts", "", "--batch", "", "--memory", "")
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory) -> Path:
     """Two questions of the demo with their passages and six others, as a BEIR folder."""
-    demo = resources.files("rag").joinpath("data", "demo")
-    queries = [json.loads(line) for line in demo.joinpath("queries.jsonl").read_text().splitlines()][:2]
-    gold = {name for query in queries for name in query["relevant"]}
-    documents = [json.loads(line) for line in demo.joinpath("corpus.jsonl").read_text().splitlines()]
-    kept = [d for d in documents if d["id"] in gold] + [d for d in documents if d["id"] not in gold][:6]
-    folder = tmp_path_factory.mktemp("demo_beir")
-    lines = [json.dumps({"_id": d["id"], "title": d["title"], "text": d["text"]}) for d in kept]
-    (folder / "corpus.jsonl").write_text("\n".join(lines))
-    (folder / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q["id"], "text": q["text"]}) for q in queries))
-    (folder / "qrels").mkdir()
-    rows = [f"{q['id']}\t{name}\t1" for q in queries for name in q["relevant"]]
-    (folder / "qrels" / "train.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
-    return folder
+    return write_demo(tmp_path_factory.mktemp("demo_beir"), queries=2, others=6, split="train")
 
 
 def run(*arguments: object):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
+from demo_beir import write_demo
 from typer.testing import CliRunner
 
 from rag.attention.heads import HeadList
@@ -17,22 +17,7 @@ from rag.errors import ArtefactError, ConfigError, InputError
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory) -> Path:
     """The demo corpus with its questions, as a BEIR folder: three questions, their passages and nine others."""
-    demo = resources.files("rag").joinpath("data", "demo")
-    queries = [json.loads(line) for line in demo.joinpath("queries.jsonl").read_text().splitlines()][:3]
-    gold = {name for query in queries for name in query["relevant"]}
-    documents = [json.loads(line) for line in demo.joinpath("corpus.jsonl").read_text().splitlines()]
-    others = [document for document in documents if document["id"] not in gold][:9]
-    folder = tmp_path_factory.mktemp("demo_beir")
-    lines = [
-        json.dumps({"_id": d["id"], "title": d["title"], "text": d["text"]})
-        for d in [*(d for d in documents if d["id"] in gold), *others]
-    ]
-    (folder / "corpus.jsonl").write_text("\n".join(lines))
-    (folder / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q["id"], "text": q["text"]}) for q in queries))
-    (folder / "qrels").mkdir()
-    rows = [f"{q['id']}\t{name}\t1" for q in queries for name in q["relevant"]]
-    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
-    return folder
+    return write_demo(tmp_path_factory.mktemp("demo_beir"), queries=3, others=9)
 
 
 def run(*arguments: object):

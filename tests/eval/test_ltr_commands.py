@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
 import yaml
+from demo_beir import write_demo
 from typer.testing import CliRunner
 
 from rag.cli.app import app
@@ -20,22 +20,7 @@ from rag.rerankers.ltr_artefact import LtrModel
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory) -> Path:
     """The demo corpus with all its questions, as a BEIR folder: their passages and ten others."""
-    demo = resources.files("rag").joinpath("data", "demo")
-    queries = [json.loads(line) for line in demo.joinpath("queries.jsonl").read_text().splitlines()]
-    gold = {name for query in queries for name in query["relevant"]}
-    documents = [json.loads(line) for line in demo.joinpath("corpus.jsonl").read_text().splitlines()]
-    others = [document for document in documents if document["id"] not in gold][:10]
-    folder = tmp_path_factory.mktemp("village")
-    lines = [
-        json.dumps({"_id": d["id"], "title": d["title"], "text": d["text"]})
-        for d in [*(d for d in documents if d["id"] in gold), *others]
-    ]
-    (folder / "corpus.jsonl").write_text("\n".join(lines))
-    (folder / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q["id"], "text": q["text"]}) for q in queries))
-    (folder / "qrels").mkdir()
-    rows = [f"{q['id']}\t{name}\t1" for q in queries for name in q["relevant"]]
-    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
-    return folder
+    return write_demo(tmp_path_factory.mktemp("village"))
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
+from demo_beir import write_demo
 from qa_files import write_qa
 from typer.testing import CliRunner
 
@@ -18,22 +18,7 @@ from rag.errors import InputError
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory) -> Path:
     """The demo corpus with its questions as a BEIR folder: their passages and ten others."""
-    demo = resources.files("rag").joinpath("data", "demo")
-    queries = [json.loads(line) for line in demo.joinpath("queries.jsonl").read_text().splitlines()]
-    gold = {name for query in queries for name in query["relevant"]}
-    documents = [json.loads(line) for line in demo.joinpath("corpus.jsonl").read_text().splitlines()]
-    kept = [d for d in documents if d["id"] in gold] + [d for d in documents if d["id"] not in gold][:10]
-    folder = tmp_path_factory.mktemp("village")
-    folder.joinpath("corpus.jsonl").write_text(
-        "\n".join(json.dumps({"_id": d["id"], "title": d["title"], "text": d["text"]}) for d in kept)
-    )
-    folder.joinpath("queries.jsonl").write_text(
-        "\n".join(json.dumps({"_id": q["id"], "text": q["text"]}) for q in queries)
-    )
-    (folder / "qrels").mkdir()
-    rows = [f"{q['id']}\t{name}\t1" for q in queries for name in q["relevant"]]
-    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
-    return folder
+    return write_demo(tmp_path_factory.mktemp("village"))
 
 
 def run(*arguments: object):
