@@ -9,6 +9,7 @@ starve the other: turns alternate.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ AGEING_SECONDS = 0.25
 
 
 @dataclass(eq=False)
-class Job:
+class Job(ABC):
     """Work that waits for the model thread.
 
     ``size`` decides who goes first: the smaller, and of whatever size the longer it waits. ``coming`` says that
@@ -37,9 +38,9 @@ class Job:
     coming: bool = field(default=False, init=False)
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """Work that is left, in units that are the same for all jobs of one kind."""
-        raise NotImplementedError
 
     def finish(self, answer: Any) -> None:
         """Hand the answer to the one who waits, unless the job was given up."""

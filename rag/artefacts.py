@@ -46,6 +46,13 @@ class Artefact(pydantic.BaseModel, frozen=True, extra="forbid"):
         return tuple(cls.model_validate_json(item.read_bytes()) for item in files)
 
 
+def require_same(artefact: str, *parts: tuple[str, str, str]) -> None:
+    """Raise `ArtefactError` for the first of ``parts`` (its name, expected, found) in which the two differ."""
+    for what, expected, found in parts:
+        if expected != found:
+            raise ArtefactError(f"{artefact}: expected {what} {expected}, found {found}")
+
+
 class EngineIdentity(pydantic.BaseModel, frozen=True, extra="forbid"):
     """Model (its name is for people, its fingerprint counts), prompt wording and layout."""
 
@@ -68,10 +75,12 @@ class EngineIdentity(pydantic.BaseModel, frozen=True, extra="forbid"):
     def check(self, engine: Engine, what: str) -> None:
         """Raise `ArtefactError` where ``engine`` is another one, saying expected and found."""
         found = EngineIdentity.of(engine)
-        for label, field in (("model", "fingerprint"), ("prompt template", "template"), ("layout", "layout")):
-            expected, given = getattr(self, field), getattr(found, field)
-            if expected != given:
-                raise ArtefactError(f"{what} made with {self.model!r}: expected {label} {expected}, found {given}")
+        require_same(
+            f"{what} made with {self.model!r}",
+            ("model", self.fingerprint, found.fingerprint),
+            ("prompt template", self.template, found.template),
+            ("layout", self.layout, found.layout),
+        )
 
 
 class TrainedOn(pydantic.BaseModel, frozen=True, extra="forbid"):

@@ -15,8 +15,8 @@ import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
-from rag.artefacts import Artefact
-from rag.errors import ArtefactError, ConfigError, InputError
+from rag.artefacts import Artefact, require_same
+from rag.errors import ConfigError, InputError
 
 
 class Curve(pydantic.BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
@@ -63,12 +63,11 @@ class SlotProfile(Artefact, frozen=True):
         Raises:
             ArtefactError: it was not; says what it was measured on and what is in use.
         """
-        for what, expected, found in (
+        require_same(
+            f"slot profile of {self.model!r}",
             ("model", self.fingerprint, fingerprint),
             ("prompt template", self.template, template),
-        ):
-            if expected != found:
-                raise ArtefactError(f"slot profile of {self.model!r}: expected {what} {expected}, found {found}")
+        )
         return self
 
     def slots(self, count: int) -> NDArray[np.float64]:

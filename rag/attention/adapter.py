@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from rag.artefacts import require_same
 from rag.attention.heads import Task
 from rag.attention.types import Head
 from rag.errors import ArtefactError
@@ -147,13 +148,12 @@ class AttentionAdapter:
             ArtefactError: it was not; says what it was made for and what is in use.
         """
         info = self.info
-        for what, expected, found in (
+        require_same(
+            f"attention adapter of {info.model!r}",
             ("model", info.fingerprint, fingerprint),
             ("prompt template", info.template, template),
             ("layout", info.layout, layout),
-        ):
-            if expected != found:
-                raise ArtefactError(f"attention adapter of {info.model!r}: expected {what} {expected}, found {found}")
+        )
         return self
 
     def digest(self) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import cache
 from typing import ClassVar, Literal, get_args
 
-from rag.artefacts import Artefact
+from rag.artefacts import Artefact, require_same
 from rag.attention.types import Head
-from rag.errors import ArtefactError, ConfigError
+from rag.errors import ConfigError
 
 Task = Literal["document", "sentence"]
 
@@ -41,14 +41,13 @@ class HeadList(Artefact, frozen=True):
         Raises:
             ArtefactError: it was not; says what it was made for and what is in use.
         """
-        for what, expected, found in (
+        require_same(
+            f"head list of {self.model!r}",
             ("model", self.fingerprint, fingerprint),
             ("prompt template", self.template, template),
             ("layout", self.layout, layout),
             ("task", self.task, task),
-        ):
-            if expected != found:
-                raise ArtefactError(f"head list of {self.model!r}: expected {what} {expected}, found {found}")
+        )
         return self
 
 
