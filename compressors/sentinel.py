@@ -11,10 +11,12 @@ from rag.attention.late_interaction import best_token_scores
 from rag.attention.probe import Probe
 from rag.attention.reading import head_rows
 from rag.attention.types import Attender, AttentionMap, AttentionSpec, Engine, Head
+from rag.bridges import BRIDGES, Wording, bridged
 from rag.compressors.attention_scores import sentence_means
 from rag.compressors.base import SentenceCompressor
 from rag.compressors.budgeting import Floats, Objective
 from rag.registry import register
+from rag.standard_scores import standard_scores
 from rag.types import Document, Query, Span
 
 Spans = Sequence[Sequence[Span]]
@@ -48,23 +50,15 @@ STATISTICS: Mapping[str, Callable[[AttentionMap, Spans, Sequence[Head]], Floats]
 """What a sentence probe may weigh: (map, sentences of each document, heads) to values (H, S), greater is better."""
 
 
-def zscore(values: Floats) -> Floats:
-    """Standard scores over the last axis; all equal gives all 0."""
-    spread = values.std(axis=-1, keepdims=True)
-    centred = values - values.mean(axis=-1, keepdims=True)
-    level = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
-    # A spread at the limit of single precision is rounding, not a difference between sentences.
-    differ = spread > 1e-6 * level
-    return np.where(differ, centred / np.where(differ, spread, 1.0), 0.0)
-
-
-def log_odds(answer: AttentionMap, spans: Spans, probe: Probe) -> Floats:
-    """The probe's score of each of the S sentences of all documents in turn: (S,)."""
-    total = np.full(sum(map(len, spans)), probe.bias)
+def attention_part(answer: AttentionMap, spans: Spans, probe: Probe) -> Floats:
+    """What the heads alone say of each of the S sentences of all documents in turn: (S,)."""
+    total = np.zeros(sum(map(len, spans)))
     for name, statistic in STATISTICS.items():
         mine = [item for item in probe.heads if item.statistic == name]
         if mine:
-            total += np.array([item.weight for item in mine]) @ zscore(statistic(answer, spans, [i.head for i in mine]))
+            total += np.array([item.weight for item in mine]) @ standard_scores(
+                statistic(answer, spans, [i.head for i in mine])
+            )
     return total
 
 
@@ -79,7 +73,8 @@ class SentinelCompressor(SentenceCompressor):
 
     The other options are those of `SentenceCompressor`; a ``threshold`` is a probability. After Sentinel (Zhang et al.,
     arXiv 2505.23277), which weighs the last row of every head: here a few heads, every row of the query, the
-    attention to the sentence and that to its document (`STATISTICS`), z-scored over the sentences of the request.
+    attention to the sentence and that to its document (`STATISTICS`), and what leads on from the sentences that these
+    find (`rag.bridges`), all z-scored over the sentences of the request.
 
     Raises:
         ConfigError: no probe is given and none ships for this model.
@@ -93,7 +88,7 @@ class SentinelCompressor(SentenceCompressor):
 
     @cached_property
     def _weights(self) -> Probe:
-        return Probe.choose(self.engine, "sentence", self.probe, frozenset(STATISTICS))
+        return Probe.choose(self.engine, "sentence", self.probe, frozenset(STATISTICS), frozenset(BRIDGES))
 
     @property
     def spec(self) -> AttentionSpec:
@@ -105,6 +100,13 @@ class SentinelCompressor(SentenceCompressor):
     ) -> list[Floats]:
         """Probability that the sentence is needed; comparable within a request, and roughly between requests."""
         answer = (attender or self.engine).attend(query, documents, self.spec)
-        odds = log_odds(answer, spans, self._weights)
+        weights = self._weights
+        odds = attention_part(answer, spans, weights)
+        if weights.signals:
+            wording = Wording.of(query, documents, spans, self.language)
+            odds = odds + sum(
+                weights.signals[name] * of for name, of in bridged(odds, wording, weights.signals).items()
+            )
+        odds = odds + weights.bias
         probability = 1 / (1 + np.exp(-odds))
         return np.split(probability, np.cumsum([len(of) for of in spans])[:-1])

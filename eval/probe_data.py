@@ -11,6 +11,7 @@ import numpy as np
 
 from rag.artefacts import TrainedOn, query_digest
 from rag.attention.heads import Task
+from rag.bridges import BRIDGES
 from rag.errors import ConfigError, InputError
 from rag.eval.collections import Question, load_qa
 from rag.eval.folds import Fold
@@ -102,11 +103,12 @@ def probe_score(probe: Probe, columns: Sequence[Column]) -> LinearScore:
     """
     place = {column: number for number, column in enumerate(columns)}
     wanted = {Column(item.statistic, item.head): item.weight for item in probe.heads}
-    wanted |= {Column(name): weight for name, weight in probe.signals.items()}
+    wanted |= {Column(name): weight for name, weight in probe.signals.items() if name not in BRIDGES}
     missing = [str(column) for column in wanted if column not in place]
     if missing:
         raise ConfigError(f"the probe weighs {', '.join(missing)}, which the features lack")
-    return LinearScore({place[column]: weight for column, weight in wanted.items()})
+    following = {name: weight for name, weight in probe.signals.items() if name in BRIDGES}
+    return LinearScore({place[column]: weight for column, weight in wanted.items()}, following)
 
 
 def _documents(
@@ -132,7 +134,7 @@ def _documents(
         return values(whole, scores)
 
     return ProbeData(
-        {name: labelled(of) for name, of in found.items()},
+        {name: labelled(of, collections[name][1]) for name, of in found.items()},
         reader.columns,
         {"fused": incoming},
         {"nDCG@10": measure},

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from rag.attention.types import AttentionSpec
+from rag.eval.collections import Collection
 from rag.eval.head_reader import HeadReader
 from rag.eval.ltr_data import CandidateList
 from rag.eval.probe_fit import Floats, LabelledItems
-from rag.rerankers.probe import STATISTICS, signal
+from rag.rerankers.probe import STATISTICS, following, signal
 from rag.rerankers.scores import zscore
 from rag.types import Query, ScoredDocument
 
@@ -38,13 +40,16 @@ class DocumentReader(HeadReader):
         return np.concatenate(rows).T
 
 
-def labelled(lists: Sequence[CandidateList]) -> list[LabelledItems]:
-    """The lists as training data."""
+def labelled(lists: Sequence[CandidateList], collection: Collection) -> list[LabelledItems]:
+    """The lists of a collection as training data."""
+    documents = {document.id: document for document in collection.documents}
+    queries = {query.id: query for query in collection.queries}
     return [
         LabelledItems(
             item.key,
             item.values,
             np.array([max(0, item.judgements.get(name, 0)) for name in item.documents], dtype=np.float64),
+            partial(following, query=queries[item.query], documents=[documents[name] for name in item.documents]),
         )
         for item in lists
         if item.documents

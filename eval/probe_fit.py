@@ -5,8 +5,8 @@ D items of a list, F features (columns).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from rag.attention.types import Head
 from rag.errors import InputError
 
 Floats = npt.NDArray[np.float64]
+Follow = Callable[[Floats], Mapping[str, Floats]]
 
 KEEP = 8
 L2 = 0.1
@@ -41,6 +42,8 @@ class LabelledItems:
     key: str
     values: Floats
     gains: Floats
+    follow: Follow | None = None
+    """Signals that start from a first score (D,): z-scored values (D,) by name."""
 
     @property
     def has_relevant(self) -> bool:
@@ -50,19 +53,32 @@ class LabelledItems:
 
 @dataclass(frozen=True, slots=True)
 class LinearScore:
-    """Weights of some of the columns, by their places."""
+    """Weights of some of the columns, by their places, and of the signals that follow from their sum, by name."""
 
     weights: Mapping[int, float]
+    following: Mapping[str, float] = field(default_factory=dict)
 
-    def __call__(self, values: Floats) -> Floats:
-        """Score (D,) of each item of a list with features (D, F)."""
+    def __call__(self, item: LabelledItems) -> Floats:
+        """Score (D,) of each item of a list."""
         places = list(self.weights)
-        scores: Floats = values[:, places] @ np.array([self.weights[place] for place in places])
-        return scores
+        first: Floats = item.values[:, places] @ np.array([self.weights[place] for place in places])
+        if not self.following or item.follow is None:
+            return first
+        signals = item.follow(first)
+        return first + sum(weight * signals[name] for name, weight in self.following.items())
+
+    def scaled(self, by: float) -> LinearScore:
+        """The same order, stretched; ``by`` is above 0."""
+        return LinearScore(
+            {place: weight * by for place, weight in self.weights.items()},
+            {name: weight * by for name, weight in self.following.items()},
+        )
 
 
 def learn(lists: Sequence[LabelledItems], columns: Sequence[Column], keep: int = KEEP, l2: float = L2) -> LinearScore:
     """Choose of each statistic the ``keep`` heads that rank best alone, and weigh them together with all signals.
+
+    Where the lists have signals that follow, they are weighed against the sum of these in a second step.
 
     Raises:
         InputError: no list holds anything relevant; names the lists.
@@ -78,7 +94,25 @@ def learn(lists: Sequence[LabelledItems], columns: Sequence[Column], keep: int =
     places = [place for of in by_statistic.values() for place in strongest(usable, of, keep)]
     places += [place for place, column in enumerate(columns) if column.head is None]
     weights = fit([LabelledItems(item.key, item.values[:, places], item.gains) for item in usable], l2)
-    return LinearScore({place: float(weight) for place, weight in zip(places, weights, strict=True) if weight > 0})
+    first = LinearScore({place: float(weight) for place, weight in zip(places, weights, strict=True) if weight > 0})
+    return _with_what_follows(first, usable, l2)
+
+
+def _with_what_follows(first: LinearScore, lists: Sequence[LabelledItems], l2: float) -> LinearScore:
+    """``first`` and, weighed against it, the signals that start from it; a tenth of ``l2`` for so few columns."""
+    rows, names = [], tuple[str, ...]()
+    for item in lists:
+        if item.follow is None:
+            return first
+        score = first(item)
+        signals = item.follow(score)
+        names = tuple(signals)
+        rows.append(LabelledItems(item.key, np.column_stack([score, *signals.values()]), item.gains))
+    scale, *weights = fit(rows, l2 / 10)
+    # What follows starts from the first score, so that its weight must not vanish.
+    scale = max(float(scale), 1e-6)
+    following = {name: float(weight) / scale for name, weight in zip(names, weights, strict=True) if weight > 0}
+    return LinearScore(first.weights, following).scaled(scale)
 
 
 def strongest(lists: Sequence[LabelledItems], places: Sequence[int], keep: int) -> list[int]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from rag.attention.types import AttentionSpec
-from rag.compressors.sentinel import STATISTICS, zscore
+from rag.bridges import Wording, bridged
+from rag.compressors.sentinel import STATISTICS
 from rag.eval.collections import Question
 from rag.eval.head_reader import HeadReader
 from rag.eval.ltr_data import Watch
 from rag.eval.probe_fit import Floats, LabelledItems
 from rag.eval.record_log import record_log
 from rag.eval.support import auc, find_supporting, label
+from rag.standard_scores import standard_scores
 from rag.types import Span
 
 SHARE = 0.2
@@ -33,7 +36,7 @@ class SentenceReader(HeadReader):
     def table(self, question: Question, spans: Sequence[Sequence[Span]]) -> Floats:
         """Features (S, F) of all sentences of the question's documents, in turn."""
         answer = self.engine.attend(question.query, question.documents, AttentionSpec(self.heads, ("mean", "all")))
-        return np.concatenate([zscore(values(answer, spans, self.heads)) for values in STATISTICS.values()]).T
+        return np.concatenate([standard_scores(values(answer, spans, self.heads)) for values in STATISTICS.values()]).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +68,13 @@ def collect(
             labelled = label(question.documents, supporting)
             if not any(item.supporting for item in labelled):
                 continue
+            texts = {document.id: document.text for document in question.documents}
+            spans = [
+                tuple(item.span for item in labelled if item.document_id == document.id)
+                for document in question.documents
+            ]
             record = done.get(question.query.id)
             if record is None:
-                texts = {document.id: document.text for document in question.documents}
-                spans = [
-                    tuple(item.span for item in labelled if item.document_id == document.id)
-                    for document in question.documents
-                ]
                 pieces = [texts[item.document_id][slice(*item.span)] for item in labelled]
                 record = {
                     "question": question.query.id,
@@ -81,7 +84,8 @@ def collect(
                 write(record)
             gains = np.array([float(item.supporting) for item in labelled])
             values = np.array(record["values"], dtype=np.float64)
-            items = LabelledItems(f"{name}/{question.query.id}", values, gains)
+            follow = partial(bridged, wording=Wording.of(question.query, question.documents, spans))
+            items = LabelledItems(f"{name}/{question.query.id}", values, gains, follow)
             lists.append(SentenceList(items, np.array(record["tokens"], dtype=np.float64)))
     return lists
 

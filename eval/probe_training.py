@@ -49,7 +49,7 @@ def cross_validated(
     scores: dict[str, Floats] = {}
     for fold in range(folds):
         probe = learn([item for item in lists if places[item.key] != fold], columns, keep, l2)
-        scores |= {item.key: probe(item.values) for item in lists if places[item.key] == fold}
+        scores |= {item.key: probe(item) for item in lists if places[item.key] == fold}
     return scores
 
 
@@ -67,7 +67,7 @@ def left_out(
     for name, judged in collections.items():
         others = [item for other, of in collections.items() if other != name for item in of]
         probe = learn(others, columns, keep, l2)
-        scores |= {item.key: probe(item.values) for item in judged}
+        scores |= {item.key: probe(item) for item in judged}
     return scores
 
 
@@ -120,7 +120,8 @@ def as_probe(
         task=task,
         engine=engine,
         heads=tuple(sorted(heads, key=lambda item: -item.weight)),
-        signals={column.name: weight for column, weight in weights.items() if column.head is None},
+        signals={column.name: weight for column, weight in weights.items() if column.head is None}
+        | {name: round(weight, 6) for name, weight in learned.following.items()},
         bias=round(bias, 6),
         method=method,
         data=tuple(data),
@@ -134,8 +135,8 @@ def log_odds(learned: LinearScore, lists: Sequence[LabelledItems]) -> tuple[Line
     """
     from sklearn.linear_model import LogisticRegression
 
-    scores = np.concatenate([learned(item.values) for item in lists])
+    scores = np.concatenate([learned(item) for item in lists])
     relevant = np.concatenate([item.gains > 0 for item in lists])
     platt = LogisticRegression(C=1e6).fit(scores[:, None], relevant)
     slope = float(platt.coef_[0, 0])
-    return LinearScore({place: weight * slope for place, weight in learned.weights.items()}), float(platt.intercept_[0])
+    return learned.scaled(slope), float(platt.intercept_[0])

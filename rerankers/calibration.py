@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pydantic
 
 from rag.errors import InputError
-from rag.rerankers.standard_scores import standard_scores
+from rag.standard_scores import standard_scores
 
 Floats = npt.NDArray[np.float64]
 

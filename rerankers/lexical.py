@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from rag.rerankers.standard_scores import standard_scores
+from rag.standard_scores import standard_scores
 from rag.types import Document
 from rag.words import Tokeniser
 

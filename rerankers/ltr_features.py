@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rag.attention.types import AttentionSpec, Head
 from rag.errors import ConfigError, ModelOutputError, shown
 from rag.rerankers.lexical import LexicalFeatures, lexical_features
-from rag.rerankers.standard_scores import standard_scores
+from rag.standard_scores import standard_scores
 from rag.types import Query, ScoredDocument
 from rag.words import Tokeniser
 

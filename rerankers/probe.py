@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +11,22 @@ import torch
 from rag.attention.late_interaction import best_token_scores
 from rag.attention.probe import HeadWeight, Probe
 from rag.attention.types import Attender, AttentionMap, AttentionSpec, Engine, Head
+from rag.bridges import Wording, bridged
 from rag.registry import register
 from rag.rerankers.listwise import Scores, rerank_readable
 from rag.rerankers.scores import zscore
-from rag.types import Query, ScoredDocument
+from rag.standard_scores import Floats
+from rag.types import Document, Query, ScoredDocument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STATISTICS: Mapping[str, Callable[[AttentionMap, Sequence[Head]], torch.Tensor]] = {"best-token": best_token_scores}
 """What a document probe may weigh: (map, heads) to scores (H, D), greater is better."""
+
+
+FOLLOWING = ("named-titles",)
+"""Which `rag.bridges.BRIDGES` a document probe may weigh beside the retrievers."""
 
 
 @register("reranker", "probe")
@@ -30,7 +36,9 @@ class ProbeReranker:
     Head scores are late interaction through attention (`rag.attention.late_interaction`). The retrieval scores are what
     each member of the retriever noted in the candidate's trace (``bm25``, ``dense``); a document that a member did not
     find counts as its worst. The weight of a member that no candidate was seen by goes to the incoming score.
-    All are z-scored within the list; a list whose scores are all equal is ranked by the heads alone.
+    All are z-scored within the list; a list whose scores are all equal is ranked by the heads alone. In a second step,
+    documents rise whose title the best documents name, or that name the title of one of these (`rag.bridges`): what
+    questions of several steps need.
 
     Args:
         engine: reads attention where no shared pass is given.
@@ -58,9 +66,14 @@ class ProbeReranker:
         def scores(given: Sequence[ScoredDocument]) -> Scores:
             answer = (attender or self._engine).attend(query, [item.document for item in given], self.spec)
             attention = attention_part(answer, self._probe.heads)
+            weights = self._probe.signals
             total = attention + self._probe.bias
-            for name, weight in self._probe.signals.items():
-                total = total + weight * zscore(signal(given, name))
+            for name, weight in weights.items():
+                if name not in FOLLOWING:
+                    total = total + weight * zscore(signal(given, name))
+            bridges = following(total.numpy(), query, [item.document for item in given], weights)
+            for name, values in bridges.items():
+                total = total + weights[name] * torch.from_numpy(values)
             return total.tolist(), {"attention": attention.tolist()}
 
         return rerank_readable(documents, scores)
@@ -75,6 +88,14 @@ def attention_part(answer: AttentionMap, weights: Sequence[HeadWeight]) -> torch
             values = zscore(statistic(answer, [item.head for item in mine]))
             total += torch.tensor([item.weight for item in mine], dtype=torch.float64) @ values
     return total
+
+
+def following(
+    first: Floats, query: Query, documents: Sequence[Document], names: Iterable[str] = FOLLOWING
+) -> dict[str, Floats]:
+    """Those of `FOLLOWING` that are among ``names``: what leads on from the first scores (D,), z-scored."""
+    wanted = [name for name in FOLLOWING if name in names]
+    return bridged(first, Wording.of_documents(query, documents), wanted) if wanted else {}
 
 
 def signal(documents: Sequence[ScoredDocument], name: str) -> torch.Tensor:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from rag.attention.reading import calibrated_attention
+from rag.standard_scores import standard_scores
 
 if TYPE_CHECKING:
     from rag.attention.types import AttentionMap, Head
@@ -63,8 +64,4 @@ def head_scores(
 
 def zscore(scores: torch.Tensor) -> torch.Tensor:
     """Standard scores within the list (last axis), float64; all equal gives all 0."""
-    exact = scores.double()
-    centred = exact - exact.mean(-1, keepdim=True)
-    spread = centred.square().mean(-1, keepdim=True).sqrt()
-    differ = exact.amax(-1, keepdim=True) > exact.amin(-1, keepdim=True)
-    return torch.where(differ, centred / torch.where(differ, spread, 1.0), 0.0)
+    return torch.from_numpy(standard_scores(scores.double().numpy()))

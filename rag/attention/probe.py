@@ -24,8 +24,8 @@ class Probe(Artefact, frozen=True):
     """A linear score of documents or sentences.
 
     Every statistic and signal is z-scored within the list; the score is the weighted sum plus ``bias``. ``signals`` are
-    what is known without attention (what the retrievers said, words in common), by name. ``method`` and ``data`` say
-    how and from which queries the weights were learned.
+    what stands beside attention, by name (what the retrievers said; what leads on from the best sentences). ``method``
+    and ``data`` say how and from which queries the weights were learned.
     """
 
     refusal: ClassVar[str] = "is not a probe"
@@ -40,11 +40,19 @@ class Probe(Artefact, frozen=True):
     data: tuple[TrainedOn, ...]
 
     @classmethod
-    def choose(cls, engine: Engine, task: Task, given: Path | None, statistics: frozenset[str]) -> Probe:
-        """The probe of a file, or the one that ships for the loaded model.
+    def choose(
+        cls,
+        engine: Engine,
+        task: Task,
+        given: Path | None,
+        statistics: frozenset[str],
+        signals: frozenset[str] | None = None,
+    ) -> Probe:
+        """The probe of a file, or the one that ships for the loaded model; ``signals`` None accepts any.
 
         Raises:
-            ArtefactError: a file that is no probe, or one for another model, wording, layout, task or other statistics.
+            ArtefactError: a file that is no probe, or one for another model, wording, layout or task, or with other
+                statistics or signals.
             ConfigError: no file is given and none ships for this model.
         """
         if given is None:
@@ -60,11 +68,15 @@ class Probe(Artefact, frozen=True):
         if probe.task != task:
             raise ArtefactError(f"probe {given}: expected task {task}, found {probe.task}")
         probe.engine.check(engine, f"probe {given}")
-        unknown = sorted({item.statistic for item in probe.heads} - statistics)
-        if unknown:
-            raise ArtefactError(
-                f"probe {given}: expected statistics among {', '.join(sorted(statistics))}; found {', '.join(unknown)}"
-            )
+        weighed = (
+            ("statistics", {item.statistic for item in probe.heads}, statistics),
+            ("signals", set(probe.signals), signals),
+        )
+        for what, found, accepted in weighed:
+            if accepted is not None and (unknown := sorted(found - accepted)):
+                raise ArtefactError(
+                    f"probe {given}: expected {what} among {', '.join(sorted(accepted))}; found {', '.join(unknown)}"
+                )
         return probe
 
     def read_heads(self) -> tuple[Head, ...]:

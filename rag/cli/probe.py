@@ -148,7 +148,7 @@ def evaluate(
             "a probe is judged on others"
         )
     score = probe_score(probe, data.columns)
-    scores = {item.key: score(item.values) for of in data.lists.values() for item in of}
+    scores = {item.key: score(item) for of in data.lists.values() for item in of}
     orders = {**data.baselines, **signals(data.lists, data.columns), "probe": scores}
     judged = {name: judge(data.lists, orders, measure) for name, measure in data.measures.items()}
     _show(judged)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from attention_maps import HEADS, word_map
@@ -10,7 +9,8 @@ from attention_maps import HEADS, word_map
 from rag.attention.engine import AttentionEngine
 from rag.budget import Budget
 from rag.compressors import SentinelCompressor
-from rag.compressors.sentinel import document, share, zscore
+from rag.compressors.sentinel import document, share
+from rag.errors import ArtefactError
 from rag.sentences import sentences
 from rag.types import Document, Query, ScoredDocument
 
@@ -46,12 +46,6 @@ def test_every_sentence_of_a_document_has_the_documents_own_score():
     values = torch.tensor([[0.0, 0.5, 0.1, 0.0, 0.3], [0.0, 0.1, 0.3, 0.0, 0.9]])
     answer.rows["all"] = torch.stack([values, values])
     assert document(answer, spans_of(texts), HEADS)[0] == pytest.approx([0.4, 0.4, 0.6])
-
-
-def test_standard_scores_of_equal_values_are_0():
-    assert zscore(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])) == pytest.approx(
-        np.array([[-1.2247449, 0, 1.2247449], [0, 0, 0]])
-    )
 
 
 @pytest.mark.parametrize(
@@ -90,3 +84,31 @@ def test_a_blank_document_gets_nothing_and_changes_nothing(engine):
     )
     assert two[0].spans == ()
     assert two[1].spans == one[0].spans
+
+
+def test_the_second_step_of_a_question_is_kept_where_attention_alone_would_leave_it(engine, tmp_path):
+    pages = (
+        Document("journal", "The Harbour Review appears monthly. The Society of Tides prints it.", "Harbour Review"),
+        Document("dunes", "Sand moves inland with the wind. Grass holds it.", "Sand dune"),
+        Document("tides", "Its emblem is a gull. Ada Brine led it from 1871.", "Society of Tides"),
+    )
+    query = Query("Who led the society that prints the Harbour Review?")
+    shipped = SentinelCompressor(engine)
+    path = tmp_path / "attention.json"
+    weights = shipped._weights
+    weights.model_copy(update={"signals": {}}).save(path)
+    given = [ScoredDocument(item, 0.0, rank) for rank, item in enumerate(pages, 1)]
+    chance = [
+        {s.span: s.score for s in compressor.compress(query, given, Budget(1.0, "ratio"))[2].sentences}
+        for compressor in (SentinelCompressor(engine, probe=path), shipped)
+    ]
+    assert {"shared-words", "named-titles"} == set(weights.signals)
+    assert all(chance[1][span] > value for span, value in chance[0].items())
+
+
+def test_a_sentence_probe_with_an_unknown_signal_is_refused(engine, tmp_path):
+    path = tmp_path / "probe.json"
+    SentinelCompressor(engine)._weights.model_copy(update={"signals": {"moon": 1.0}}).save(path)
+    given = [ScoredDocument(HARBOUR, 0.0, 1)]
+    with pytest.raises(ArtefactError, match="expected signals among named-titles, shared-words; found moon"):
+        SentinelCompressor(engine, probe=path).compress(Query("harbour"), given, Budget(9, "tokens"))

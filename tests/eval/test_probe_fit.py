@@ -83,6 +83,6 @@ def test_lists_are_judged_by_what_has_not_seen_them():
 def test_the_probability_of_a_sentence_is_right_on_average():
     train = lists("train", 80, 6)
     score, bias = log_odds(learn(train, COLUMNS), train)
-    chance = np.concatenate([1 / (1 + np.exp(-(score(item.values) + bias))) for item in train])
+    chance = np.concatenate([1 / (1 + np.exp(-(score(item) + bias))) for item in train])
     assert chance.mean() == pytest.approx(1 / 12, abs=0.005)
     assert isinstance(score, LinearScore)

@@ -20,7 +20,7 @@ from rag.rerankers.calibration import (
     list_features,
     reliability,
 )
-from rag.rerankers.standard_scores import standard_scores
+from rag.standard_scores import standard_scores
 
 finite = st.floats(-1e6, 1e6)
 

@@ -63,7 +63,7 @@ def test_a_strong_enough_retrieval_score_decides(engine):
     alone = {item.document.id: item.score for item in ProbeReranker(engine).rerank(QUERY, candidates(PASSAGES[:4]))}
     with_score = ProbeReranker(engine).rerank(QUERY, candidates(PASSAGES[:4], [0.0, 0.0, 0.0, 1.0]))
     gain = {item.document.id: item.score - alone[item.document.id] for item in with_score}
-    assert gain["bread"] > 0 > gain["deep"] == pytest.approx(gain["dunes"])
+    assert gain["bread"] > 0 > gain["deep"] == pytest.approx(gain["dunes"], abs=1e-3)
 
 
 def probe_of(loaded, /, **changes):
@@ -85,6 +85,25 @@ def test_a_probe_of_ones_own_is_read_from_its_file(engine, tmp_path):
     reranker = ProbeReranker(engine, probe=path)
     assert reranker.spec.heads == (Head(0, 1),)
     assert reranker.spec.calibrated is False
+
+
+def test_a_document_that_the_best_one_names_by_its_title_rises(engine, tmp_path):
+    """The second step of a question: it shares nothing with the question itself."""
+    pages = (
+        Document("journal", "The Harbour Review is published by the Society of Tides.", "Harbour Review"),
+        Document("dunes", "Sand moves inland with the prevailing wind unless grass holds it.", "Sand dune"),
+        Document("tides", "Ada Brine led it from 1871; gulls are its emblem.", "Society of Tides"),
+    )
+    query = Query("Who led what publishes the Harbour Review?")
+    scores = {}
+    for weight in (0.0, 2.0):
+        path = tmp_path / f"{weight}.json"
+        probe_of(engine, signals={"named-titles": weight}).save(path)
+        ranked = ProbeReranker(engine, probe=path).rerank(query, candidates(pages))
+        scores[weight] = {item.document.id: item.score for item in ranked}
+    gain = {name: scores[2.0][name] - scores[0.0][name] for name in scores[0.0]}
+    assert gain["tides"] == pytest.approx(gain["journal"], abs=1e-3)
+    assert gain["tides"] > 1 > 0 > gain["dunes"]
 
 
 def test_a_probe_that_does_not_fit_is_refused_with_expected_and_found(engine, tmp_path):

@@ -1,0 +1,110 @@
+"""Bridges: passages that lead on from the best ones of other documents, as questions of several steps need.
+
+The document that answers "Who was the first president of the association that published the journal?" says nothing of
+a journal: what leads there is the association's name in the best passage of another document. Passages are sentences,
+or whole documents. Both signals start from first scores of the S passages of all documents in turn, and look from one
+page to another: documents under the same title are one page, and a page is no bridge to itself.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from rag.standard_scores import Floats, standard_scores
+from rag.types import Document, Query, Span
+from rag.words import Tokeniser, snowball_language
+
+NAMING = 5
+"""How many of the best passages may name the title of another document, or be pointed to by it."""
+
+_QUALIFIER = regex.compile(r"\([^()]*\)")
+Terms = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """The terms of a request: its query, its S passages, and for each the title and page it stands under."""
+
+    query: Terms
+    passages: tuple[Terms, ...]
+    titles: tuple[Terms, ...]
+    pages: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, query: Query, documents: Sequence[Document], spans: Sequence[Sequence[Span]], language: str = "en"
+    ) -> "Wording":
+        """Terms are stemmed where Snowball knows the language; what stands in brackets in a title is left out."""
+        stemmed = snowball_language(language)
+        tokenise = Tokeniser(stemmed or "english", stem=stemmed is not None)
+        numbers: dict[str, int] = {}
+        passages, titles, pages = [], [], []
+        for place, (document, of) in enumerate(zip(documents, spans, strict=True)):
+            title = document.title.strip().casefold()
+            page = numbers.setdefault(title or f"\0{place}", len(numbers))
+            heading = frozenset(tokenise(_QUALIFIER.sub(" ", document.title)))
+            for span in of:
+                passages.append(frozenset(tokenise(document.text[slice(*span)])))
+                titles.append(heading)
+                pages.append(page)
+        return cls(
+            frozenset(tokenise(query.full_text)), tuple(passages), tuple(titles), np.array(pages, dtype=np.int64)
+        )
+
+    @classmethod
+    def of_documents(cls, query: Query, documents: Sequence[Document]) -> "Wording":
+        """Whole documents as passages."""
+        return cls.of(query, documents, [(Span(0, len(document.text)),) for document in documents])
+
+    def rarity(self) -> Callable[[Iterable[str]], float]:
+        """Sum over terms of ln((S + 1) / (passages with the term + 0.5)), at least 0 each."""
+        count: dict[str, int] = {}
+        for of in self.passages:
+            for term in of:
+                count[term] = count.get(term, 0) + 1
+        total = len(self.passages) + 1
+        return lambda terms: sum(max(0.0, float(np.log(total / (count.get(term, 0) + 0.5)))) for term in terms)
+
+
+def shared_words(first: Floats, wording: Wording) -> Floats:
+    """Rarity of the words that a passage shares with the best one and that the query does not have: (S,).
+
+    Titles count as part of their passages. Passages of the best one's own page get 0.
+    """
+    found = np.zeros(len(first))
+    best = int(first.argmax())
+    new = (wording.passages[best] | wording.titles[best]) - wording.query
+    rarity = wording.rarity()
+    for place in np.flatnonzero(wording.pages != wording.pages[best]):
+        found[place] = rarity(new & (wording.passages[place] | wording.titles[place]))
+    return found
+
+
+def named_titles(first: Floats, wording: Wording) -> Floats:
+    """1 where one of the `NAMING` best passages names the passage's title, or it names that of one: (S,), else 0.
+
+    A title whose words all stand in the query names nothing.
+    """
+    found = np.zeros(len(first))
+    titles = [title - wording.query for title in wording.titles]
+    for best in np.argsort(-first, kind="stable")[:NAMING]:
+        for place in np.flatnonzero(wording.pages != wording.pages[best]):
+            there, here = titles[place], titles[best]
+            if (there and there <= wording.passages[best]) or (here and here <= wording.passages[place]):
+                found[place] = 1.0
+    return found
+
+
+BRIDGES: Mapping[str, Callable[[Floats, Wording], Floats]] = {
+    "shared-words": shared_words,
+    "named-titles": named_titles,
+}
+"""By the name that a probe weighs them under: (first scores, wording) to values (S,), greater is better."""
+
+
+def bridged(first: Floats, wording: Wording, names: Iterable[str] = tuple(BRIDGES)) -> dict[str, Floats]:
+    """The `BRIDGES` of these names that start from first scores (S,), z-scored over the passages."""
+    return {name: standard_scores(BRIDGES[name](first, wording)) if len(first) else first for name in names}
