@@ -36,7 +36,6 @@ _OPTIONS: dict[Method, dict[str, Any]] = {
         "context_budget": "+100",
     },
 }
-_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +62,32 @@ class LlmLingua:
         model: a model name (see `rag.models.resolve`); the papers use models of 7B, not of 135M.
         method: "llmlingua" knows nothing of the question, "longllmlingua" ranks documents and tokens by it.
         device: a torch device.
+        attempts: how often it is asked, at most, to come within a budget.
 
     The package misses its target, most where little may be kept (its issue 195). To compare at one budget, it is
-    asked again for less, by the share that it went over, up to 3 times; `RewrittenContext.within` says whether that
-    was enough.
+    asked again for less, by the share that it went over, while there are ``attempts`` left;
+    `RewrittenContext.within` says whether that was enough.
 
     Raises:
-        ConfigError: an unknown method; on use, that the package is not installed.
+        ConfigError: an unknown method, no attempt; on use, that the package is not installed.
     """
 
-    def __init__(self, model: str = DEFAULT_LLM, *, method: Method = "longllmlingua", device: str = "cpu") -> None:
+    def __init__(
+        self,
+        model: str = DEFAULT_LLM,
+        *,
+        method: Method = "longllmlingua",
+        device: str = "cpu",
+        attempts: int = 3,
+    ) -> None:
         if method not in get_args(Method):
             raise ConfigError(f"method {method!r}; accepted: {', '.join(get_args(Method))}")
+        if attempts < 1:
+            raise ConfigError(f"attempts must be at least 1, given {attempts}")
         self.model = model
         self.method = method
         self.device = device
+        self.attempts = attempts
         self._lock = threading.Lock()
 
     def compress(self, query: Query, documents: Sequence[Document], budget: Budget) -> RewrittenContext:
@@ -97,7 +107,7 @@ class LlmLingua:
             if total <= limit:
                 return RewrittenContext("\n\n".join(texts), total, limit)
             asked = float(limit)
-            for _ in range(_ATTEMPTS):
+            for _ in range(self.attempts):
                 text = self._rewrite(query.full_text, texts, asked)
                 tokens = self._size(text)
                 if tokens <= limit:

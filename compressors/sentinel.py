@@ -84,7 +84,7 @@ class SentinelCompressor(SentenceCompressor):
     engine: Engine = field(repr=False)
     _: KW_ONLY
     probe: Path | None = None
-    objective: Objective = "sum"
+    objective: Objective = "best-first"
 
     @cached_property
     def _weights(self) -> Probe:

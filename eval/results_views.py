@@ -65,6 +65,15 @@ _PEERS: Columns = {
     "top 10 shared": ("top10_overlap", ".3f"),
     "noisy": ("noisy", "flag"),
 }
+_COMPRESSING_PEERS: Columns = {
+    "peer": ("peer", "s"),
+    "version": ("version", "s"),
+    "queries s": ("queries_s", ".3g"),
+    "queries / ours": ("queries_ratio", ".2f"),
+    "tokens kept": ("kept_share", ".1%"),
+    "within budget": ("within", "d"),
+    "noisy": ("noisy", "flag"),
+}
 _RETRIEVAL: Columns = {
     "retriever": ("retriever", "s"),
     "documents": ("documents", ",d"),
@@ -232,7 +241,11 @@ VIEWS: Mapping[str, View] = {
         ("Seconds per query", "sizes", _SIZES),
         ("Several queries in one pass, seconds per query", "batches", _BATCHES),
     ),
-    "peers": _tables(("", "rows", _PEERS)),
+    "peers": _tables(
+        ("BM25", "rows.bm25", _PEERS),
+        ("Rerankers", "rows.rerank", _PEERS),
+        ("Compressors", "rows.compress", _COMPRESSING_PEERS),
+    ),
     "bench retrieval": _tables(("", "rows", _RETRIEVAL)),
 }
 """By the kind of record."""

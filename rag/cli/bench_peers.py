@@ -1,33 +1,42 @@
-"""``rag bench peers`` and ``rag bench retrieval``: retrievers and rerankers, ours and other packages', in one run."""
+"""``rag bench peers`` and ``rag bench retrieval``: stages of ours and other packages', in one run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.errors import ConfigError, InputError
 
+if TYPE_CHECKING:
+    from rag.budget import Budget
+    from rag.eval.peers_work import Work
+
 Repeats = Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
 Progress = Annotated[bool, typer.Option(help="Say what is being measured.")]
 
-PEER_COLUMNS: Mapping[str, tuple[str, str]] = {
-    "peer": ("peer", "s"),
-    "version": ("version", "s"),
-    "index s": ("index_s", ".3g"),
+Columns = Mapping[str, tuple[str, str]]
+_INDEX: Columns = {"index s": ("index_s", ".3g"), "index / ours": ("index_ratio", ".2f")}
+_OVERLAP: Columns = {"top 10 shared": ("top10_overlap", ".3f")}
+_KEPT: Columns = {"tokens kept": ("kept_share", ".1%"), "within budget": ("within", "d")}
+_QUERIES: Columns = {
     "queries s": ("queries_s", ".3g"),
-    "index / ours": ("index_ratio", ".2f"),
     "queries / ours": ("queries_ratio", ".2f"),
     "range": ("range", "s"),
-    "top 10 shared": ("top10_overlap", ".3f"),
-    "spread": ("spread", ".0%"),
-    "noisy": ("noisy", "flag"),
 }
-RETRIEVAL_COLUMNS: Mapping[str, tuple[str, str]] = {
+_PEER: Columns = {"peer": ("peer", "s"), "version": ("version", "s")}
+_NOISE: Columns = {"spread": ("spread", ".0%"), "noisy": ("noisy", "flag")}
+PEER_COLUMNS: Mapping[str, Columns] = {
+    "bm25": {**_PEER, **_INDEX, **_QUERIES, **_OVERLAP, **_NOISE},
+    "rerank": {**_PEER, **_QUERIES, **_OVERLAP, **_NOISE},
+    "compress": {**_PEER, **_QUERIES, **_KEPT, **_NOISE},
+}
+"""By group, in the order that they are measured and shown in."""
+RETRIEVAL_COLUMNS: Columns = {
     "retriever": ("retriever", "s"),
     "documents": ("documents", ",d"),
     "index s": ("index_s", ".3g"),
@@ -52,55 +61,65 @@ def peers(
     ] = None,
     split: Annotated[str, typer.Option(help="Which qrels of the collection.")] = "test",
     queries: Annotated[int, typer.Option(min=1, help="Only the first queries.")] = 50,
-    rerank: Annotated[int, typer.Option(min=1, help="Of them, how many the rerankers get.")] = 5,
-    candidates: Annotated[int, typer.Option(min=1, help="Documents reranked per query: BM25's best.")] = 20,
+    model_queries: Annotated[
+        int, typer.Option(min=1, help="Of them, how many the rerankers and compressors get: each runs a model.")
+    ] = 5,
+    candidates: Annotated[int, typer.Option(min=1, help="Documents that these get per query: BM25's best.")] = 20,
+    keep: Annotated[float, typer.Option(help="Share of the candidates' tokens that compressors may keep.")] = 0.2,
     repeats: Repeats = 3,
     json_file: Json = None,
     progress: Progress = True,
 ) -> None:
-    """Other packages on the same documents and queries: seconds, ratios with their range, shared results.
+    """Other packages on the same documents and queries: seconds, ratios with their range, shared results, tokens kept.
 
-    Each runs in a process of its own, one after the other. A peer that is not installed, or has no weights here, is
-    skipped and named.
+    BM25, rerankers and compressors are three groups; each peer is compared with ours of its group. Each runs in a
+    process of its own, one after the other. A peer that is not installed, or has no weights here, is skipped and named.
     """
     from rich.console import Console
 
+    from rag.budget import Budget
     from rag.eval import bench_peers
     from rag.eval.bench_engine import machine
     from rag.eval.bench_tables import table
     from rag.eval.report_record import versions
 
+    budget = Budget(keep, "ratio")
     names = list(dict.fromkeys(peer or bench_peers.PEERS))
     if unknown := [name for name in names if name not in bench_peers.PEERS]:
         raise ConfigError(f"unknown peer {unknown[0]!r}; known: {', '.join(bench_peers.PEERS)}")
     folders = dict(_weights(text) for text in weights or ())
-    name, work, short = _work(collection, split, queries, rerank, candidates, repeats)
+    name, work, short = _work(collection, split, queries, model_queries, candidates, repeats, budget)
+    given = {"bm25": work, "rerank": short, "compress": short}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    skipped: dict[str, str] = {}
     with Console(stderr=True).status("starting") as status:
         step: Callable[[str], None] = (lambda line: status.update(line)) if progress else (lambda _: None)
-        groups = {bench_peers.PEERS[of].group for of in names}
-        measured: list[Any] = []
-        skipped: dict[str, Any] = {}
-        for group in sorted(groups):
+        for group in PEER_COLUMNS:
             some = [of for of in names if bench_peers.PEERS[of].group == group]
-            done, why = bench_peers.run_peers(short if group == "rerank" else work, some, folders, step)
-            measured += done
+            measured, why = bench_peers.run_peers(given[group], some, folders, step)
             skipped |= why
-    rows = bench_peers.rows(measured)
+            if measured:
+                rows[group] = bench_peers.rows(measured)
+    lists = f"{len(short.queries)} queries of {name}, {candidates} candidates each"
+    titles = {
+        "bm25": f"{len(work.queries)} queries of {name}, {len(work.documents)} documents",
+        "rerank": lists,
+        "compress": f"{lists}, {keep:.0%} of the tokens may be kept",
+    }
     console = Console()
-    for group, given in (("bm25", work), ("rerank", short)):
-        chosen = [{**row, "range": _range(row["queries_ratio_range"])} for row in rows if row["group"] == group]
-        if chosen:
-            what = f"{len(given.queries)} queries of {name}, {len(given.documents)} documents"
-            console.print(table(f"\n{group}: {what}", PEER_COLUMNS, chosen))
-    for of, why in skipped.items():
-        console.print(f"{of}: skipped, {why}", style="dim", markup=False)
-    _warn(console, rows)
+    for group, found in rows.items():
+        shown = [{**row, "range": _range(row["queries_ratio_range"])} for row in found]
+        console.print(table(f"\n{group}: {titles[group]}", PEER_COLUMNS[group], shown))
+    for of, reason in skipped.items():
+        console.print(f"{of}: skipped, {reason}", style="dim", markup=False)
+    _warn(console, [row for found in rows.values() for row in found])
     record = {
         "benchmark": "peers",
         "collection": name,
         "documents": len(work.documents),
-        "queries": {"bm25": len(work.queries), "rerank": len(short.queries)},
+        "queries": {group: len(given[group].queries) for group in rows},
         "candidates": candidates,
+        "keep": keep,
         "repeats": repeats,
         "machine": machine(),
         "versions": versions(),
@@ -153,14 +172,20 @@ def retrieval(
 
 
 def _work(
-    collection: Path | None, split: str, queries: int, rerank: int, candidates: int, repeats: int
-) -> tuple[str, Any, Any]:
-    """The collection's name, and what the BM25 peers and the rerankers are given."""
+    collection: Path | None,
+    split: str,
+    queries: int,
+    model_queries: int,
+    candidates: int,
+    repeats: int,
+    budget: Budget,
+) -> tuple[str, Work, Work]:
+    """The collection's name, what the BM25 peers are given, and what the rerankers and compressors are."""
     from dataclasses import replace
 
     from rag.demo_data import demo_corpus, demo_queries
-    from rag.eval.bench_peers import Work
     from rag.eval.collections import load_beir
+    from rag.eval.peers_work import Work
     from rag.retrievers import BM25
     from rag.types import Query
 
@@ -170,8 +195,8 @@ def _work(
     else:
         source = load_beir(collection, split)
         name, documents, asked = source.name, source.documents, source.queries
-    work = Work(documents, asked[:queries], repeats=repeats)
-    some = asked[:rerank]
+    work = Work(documents, asked[:queries], repeats=repeats, budget=budget)
+    some = work.queries[:model_queries]
     lists = BM25().index(documents).retrieve(some, candidates)
     return name, work, replace(work, queries=some, candidates=tuple(tuple(items) for items in lists))
 

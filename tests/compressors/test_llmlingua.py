@@ -33,3 +33,8 @@ def test_it_runs_over_several_windows_with_the_embedded_model_and_tells_what_it_
 def test_an_unknown_method_is_refused() -> None:
     with pytest.raises(ConfigError, match="accepted: llmlingua, longllmlingua"):
         LlmLingua(method="llmlingua2")  # type: ignore[arg-type]
+
+
+def test_it_is_asked_at_least_once() -> None:
+    with pytest.raises(ConfigError, match="attempts must be at least 1, given 0"):
+        LlmLingua(attempts=0)

@@ -68,8 +68,11 @@ def test_benchmarks_have_a_table_per_part():
     record = {"benchmark": "engine", "sizes": [], "batches": [{"queries": 4, "one_list_s_per_query": 0.5}]}
     page = results_page(block("file: e.json\npart: batches"), {"e.json": record})
     assert "| 4 | 0.500 | - |" in page
-    peers = {"benchmark": "peers", "rows": [{"peer": "bm25s", "version": "0.3", "queries_s": 0.5, "noisy": True}]}
-    assert "| bm25s | 0.3 | - | 0.5 | - | - | - | yes |" in results_page("", {"p.json": peers})
+    bm25 = {"peer": "bm25s", "version": "0.3", "queries_s": 0.5, "noisy": True}
+    compress = {"peer": "llmlingua", "version": "0.2.2", "queries_s": 2, "kept_share": 0.25, "within": 3}
+    page = results_page("", {"p.json": {"benchmark": "peers", "rows": {"bm25": [bm25], "compress": [compress]}}})
+    assert "| bm25s | 0.3 | - | 0.5 | - | - | - | yes |" in page
+    assert "| llmlingua | 0.2.2 | 2 | - | 25.0% | 3 | |" in page
     assert kind_of({"benchmark": "retrieval", "rows": []}) == "bench retrieval"
 
 
