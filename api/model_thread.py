@@ -20,6 +20,7 @@ from rag.api.scheduling import (
     next_unknown,
     text_slices,
 )
+from rag.api.threads import use_all
 from rag.api.tickets import DroppedError, Ticket, current
 from rag.errors import DeviceMemoryError, RagError
 
@@ -64,6 +65,7 @@ class ModelThread:
         batch_tokens: most document tokens in one attention pass (a larger request is read alone).
         batch_requests: most requests in one pass.
         observer: told of every pass.
+        threads: CPU threads of torch for the passes; None for all there are.
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class ModelThread:
         batch_tokens: int,
         batch_requests: int,
         observer: Observer,
+        threads: int | None = None,
     ) -> None:
         self._engine = engine
         self._embedder = embedder
         self._batch_tokens = batch_tokens
         self._batch_requests = batch_requests
         self._observer = observer
+        self._threads = threads
         self._attention: list[AttentionJob] = []
         self._texts: list[TextsJob] = []
         self._running: list[Job] = []
@@ -165,6 +169,7 @@ class ModelThread:
 
     def _live(self) -> None:
         try:
+            use_all(self._threads)
             self._work()
         except BaseException as error:
             # Not one request's failure but the thread's own end: those in hand are lost, the rest goes on.

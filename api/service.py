@@ -13,6 +13,7 @@ from rag.api.errors import FAULTS, ApiError
 from rag.api.metrics import Metrics
 from rag.api.model_thread import ModelThread
 from rag.api.schemas import ContextRequest, HealthResponse
+from rag.api.threads import apart
 from rag.api.tickets import DroppedError, Ticket
 from rag.api.worker import Finished, QueueFullError, RequestPool
 from rag.checks import as_query, check_limits
@@ -55,6 +56,7 @@ class ContextService:
             batch_tokens=server.batch_tokens,
             batch_requests=server.batch_requests,
             observer=metrics,
+            threads=pipeline.settings.threads,
         )
         self.pipeline = Pipeline(
             pipeline.settings,
@@ -150,7 +152,8 @@ class ContextService:
     def _prepare(self) -> None:
         """Load what is not loaded. What is refused here is what the operator set, whatever kind of error it is."""
         try:
-            _ = self._models.engine()
+            if not self.loaded:
+                apart(self._models.engine)
             self.pipeline.specs()
         except InputError as error:
             raise ConfigError(str(error)) from error
@@ -176,7 +179,7 @@ class ContextService:
 
     async def _load(self) -> None:
         try:
-            loaded = await self.pool.run(self.pipeline.warm)
+            loaded = await self.pool.run(lambda: apart(self.pipeline.warm))
         except RagError as error:
             log.error("the models cannot be loaded: %s: %s", error.code, error)
             self._set("failed", error.code)

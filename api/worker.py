@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from rag.api.threads import use_one
 from rag.api.tickets import Ticket, current
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ class RequestPool:
     def __init__(self, limit: int, threads: int = 1) -> None:
         self.limit = limit
         self.threads = threads
-        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rag-request")
+        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rag-request", initializer=use_one)
         self._pending = 0
         self._seconds = 1.0
 
