@@ -7,9 +7,10 @@ PARTS := retrievers rerankers compressors api eval
 TYPED := .mypy_cache/src
 SERVE ?=
 PYTEST ?=
+EXAMPLES ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-e2e lint format clean
+.PHONY: help setup demo serve test test-e2e fuzz lint format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,10 @@ test-e2e: $(INSTALLED)  ## Look at the playground in a real Chromium, and take t
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
 	  $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt playwright
 	$(BIN)/python -m pytest tests/e2e --timeout 900 $(PYTEST)
+
+# tests/api/test_schema.py with many requests, others each time; every fault comes with the curl command that shows it.
+fuzz: $(INSTALLED)  ## Send the service what its OpenAPI document allows, and what not (options: make fuzz EXAMPLES=1000)
+	OMP_NUM_THREADS=1 FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/api/test_schema.py --timeout 0 $(PYTEST)
 
 lint: $(INSTALLED)  ## ruff and mypy
 	$(BIN)/ruff check .

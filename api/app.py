@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI, Request, Response, Security
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPBearer
 from pydantic import ValidationError
 
 from rag.api import corpora_routes, errors, explain, faces, playground
 from rag.api.access import AccessLog
 from rag.api.body import StrictRoute, route_needing
-from rag.api.connection import timeout_of, wants_events, while_connected
+from rag.api.connection import STREAMED, TIMED, timeout_of, wants_events, while_connected
 from rag.api.examples import error_responses
 from rag.api.info import info
 from rag.api.keys import Keys
@@ -37,6 +38,7 @@ _DESCRIPTION = """Decides which passages of a corpus, and which sentences of the
 which order. Every error has the body `{"error": {"code", "message", "param"?, "request_id"}}`; on the routes that stand
 in for another service (Cohere, Jina and vLLM, TEI, OpenAI) it has the shape of that service's."""
 
+_GUARDED = error_responses(errors.ErrorResponse, 401, 403, 429, 500)
 _KEY = HTTPBearer(auto_error=False, description="An API key, where the service has any.")
 
 router = APIRouter(route_class=StrictRoute, dependencies=[Security(_KEY)])
@@ -107,14 +109,15 @@ def create_app(
 @router.post(
     "/v1/context",
     response_model=ContextResponse,
-    responses=error_responses(errors.ErrorResponse, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    responses=error_responses(errors.ErrorResponse, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504) | STREAMED,
+    openapi_extra=TIMED,
     summary="Rank, compress and order passages for a question",
 )
 async def context(body: ContextRequest, request: Request) -> Response:
     """Return the context a reader model should see, with spans back into the source and an account of the rest.
 
-    `X-Request-Timeout` bounds the seconds that the answer may take; what is late is not computed. With `Accept:
-    text/event-stream` each stage is told as it ends (event `stage`), then the answer (`result`) or an error (`error`).
+    With `Accept: text/event-stream` each stage is told as it ends (event `stage`), then the answer (`result`) or an
+    error (`error`).
     """
     service = _service(request)
     timeout = timeout_of(request)
@@ -144,7 +147,12 @@ def _reply(request: Request, body: ContextRequest, finished: Finished[ContextRes
     return reply.model_dump_json(exclude_none=True).encode()
 
 
-@metrics_router.get("/metrics", response_class=Response, summary="Metrics in Prometheus' text format")
+@metrics_router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses=_GUARDED,
+    summary="Metrics in Prometheus' text format",
+)
 async def metrics(request: Request) -> Response:
     """Requests, latencies, queues, batches, the cache, and tokens saved, since this worker process began."""
     return Response(_service(request).metrics.text(), media_type=CONTENT_TYPE)
@@ -169,7 +177,7 @@ async def live() -> LiveResponse:
     return LiveResponse()
 
 
-@router.get("/info", response_model=InfoResponse, summary="What is served, and within which limits")
+@router.get("/info", response_model=InfoResponse, responses=_GUARDED, summary="What is served, and within which limits")
 async def describe(request: Request) -> InfoResponse:
     """Model, layout, heads, limits, defaults, versions and cache statistics."""
     return info(_service(request))

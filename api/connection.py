@@ -16,6 +16,22 @@ T = TypeVar("T")
 TIMEOUT_HEADER = "X-Request-Timeout"
 EVENTS = "text/event-stream"
 
+# What the OpenAPI document says of routes that know the header above, and of those that may answer with events.
+TIMED: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": TIMEOUT_HEADER,
+            "in": "header",
+            "schema": {"type": "number", "exclusiveMinimum": 0},
+            "example": 30,
+            "description": "The seconds that the answer may take. What is late is answered 504, and not computed.",
+        }
+    ]
+}
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {EVENTS: {"schema": {"type": "string", "description": "Asked for with `Accept`."}}}}
+}
+
 
 def timeout_of(request: Request) -> float | None:
     """The seconds of ``X-Request-Timeout``, or None where it is not given.

@@ -16,13 +16,13 @@ from rag.errors import ConfigError, RagError, shown
 from rag.types import Document
 
 # No separator, no dot, and one case only: what matches is a file name on any system, and no two are one file.
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _SUFFIX = ".jsonl"
 
 
 def check_name(name: str) -> str:
     """Return a name that may stand for a corpus, else raise `ApiError` (422)."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ApiError(
             422,
             f"corpus name {shown(name)}; accepted: 1 to 64 of a-z, 0-9, - and _, beginning with a letter or a digit",
@@ -63,7 +63,7 @@ class CorpusFolder:
         """
         try:
             files = sorted(self._path.glob(f"*{_SUFFIX}"))
-            return {file.stem: read_documents([file]) for file in files if _NAME.fullmatch(file.stem)}
+            return {file.stem: read_documents([file]) for file in files if NAME.fullmatch(file.stem)}
         except (RagError, OSError) as error:
             raise ConfigError(f"server.corpora.folder: {error}") from error
 

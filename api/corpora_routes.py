@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response
 
 from rag.api.body import route_needing
-from rag.api.connection import timeout_of, wants_events, while_connected
+from rag.api.connection import STREAMED, TIMED, timeout_of, wants_events, while_connected
 from rag.api.corpora import Change, Corpora, StoredCorpus
-from rag.api.corpora_files import check_name
+from rag.api.corpora_files import NAME, check_name
 from rag.api.corpora_schemas import (
     CorporaReply,
     CorpusChangeReply,
@@ -46,11 +46,12 @@ writing = APIRouter(route_class=route_needing("corpora:write"))
 
 _Responses = dict[int | str, dict[str, Any]]
 _NOT_OFFERED: _Responses = {501: {"model": ErrorResponse, "description": "The service has several worker processes."}}
-_REFUSED = error_responses(ErrorResponse, 401, 403, 422, 429) | _NOT_OFFERED
-_REFUSED_BODY = error_responses(ErrorResponse, 400, 401, 403, 413, 415, 422, 429) | _NOT_OFFERED
+_GUARDED = error_responses(ErrorResponse, 401, 403, 429, 500) | _NOT_OFFERED
+_REFUSED = _GUARDED | error_responses(ErrorResponse, 422)
+_REFUSED_BODY = _REFUSED | error_responses(ErrorResponse, 400, 413, 415)
 _MISSING: _Responses = {404: {"model": ErrorResponse, "description": "There is no such corpus."}}
 _MADE: _Responses = {201: {"model": CorpusChangeReply, "description": "It was made."}}
-_FAILED = error_responses(ErrorResponse, 500, 503, 504)
+_FAILED = error_responses(ErrorResponse, 503, 504)
 
 
 def install(app: FastAPI, service: ContextService, dependencies: Sequence[Dependency]) -> None:
@@ -75,7 +76,14 @@ async def _corpora(request: Request) -> Corpora:
 
 
 async def _named(
-    request: Request, name: Annotated[str, Path(description="1 to 64 of a-z, 0-9, - and _; no - or _ at the start.")]
+    request: Request,
+    name: Annotated[
+        str,
+        Path(
+            description="1 to 64 of a-z, 0-9, - and _; no - or _ at the start.",
+            json_schema_extra={"pattern": f"^{NAME.pattern}$"},
+        ),
+    ],
 ) -> str:
     """The name in the path, which the key may use."""
     check_corpus(request, check_name(name))
@@ -86,7 +94,7 @@ All = Annotated[Corpora, Depends(_corpora)]
 Name = Annotated[str, Depends(_named)]
 
 
-@reading.get("/v1/corpora", response_model=CorporaReply, responses=_REFUSED, summary="The stored corpora")
+@reading.get("/v1/corpora", response_model=CorporaReply, responses=_GUARDED, summary="The stored corpora")
 async def list_corpora(corpora: All, request: Request) -> CorporaReply:
     """Those that the key may use, by name."""
     allowed = request.scope["state"]["key"].corpora
@@ -157,7 +165,8 @@ async def delete_documents(corpora: All, name: Name, body: DocumentIds) -> Corpu
 @reading.post(
     "/v1/corpora/{name}/search",
     response_model=ContextResponse,
-    responses=_REFUSED_BODY | _MISSING | _FAILED,
+    responses=_REFUSED_BODY | _MISSING | _FAILED | STREAMED,
+    openapi_extra=TIMED,
     summary="Rank, compress and order the documents of a corpus for a question",
 )
 async def search(corpora: All, name: Name, body: SearchRequest, request: Request) -> Response:
@@ -206,13 +215,6 @@ async def search(corpora: All, name: Name, body: SearchRequest, request: Request
 
 
 def _documents(body: StoredDocuments) -> list[Document]:
-    for index, document in enumerate(body.documents):
-        if document.id is None:
-            raise ApiError(
-                422,
-                f"documents[{index}].id: is required: a stored document is replaced and deleted by its id",
-                param=f"documents[{index}].id",
-            )
     return as_documents([document.document(index) for index, document in enumerate(body.documents)])
 
 

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
+from rag.api.fields import Count, DocumentId, Question
 from rag.api.schemas import BudgetInput, ContextRequest, DocumentInput, Reply, StrictModel
 
 
-class StoredDocuments(StrictModel):
-    """Documents to store. Each has an `id`, by which it is replaced and deleted."""
+class StoredDocument(DocumentInput):
+    """One passage of a stored corpus."""
 
-    documents: list[DocumentInput]
+    model_config = ConfigDict(json_schema_extra=None)
+
+    id: DocumentId = Field(description="By which it is replaced and deleted; a number is read as text.")
+
+
+class StoredDocuments(StrictModel):
+    """Documents to store."""
+
+    documents: list[StoredDocument]
 
 
 class DocumentIds(StrictModel):
     """Ids of stored documents."""
 
-    ids: list[str]
+    ids: list[DocumentId]
 
 
 class SearchRequest(StrictModel):
     """A question to a stored corpus, with the options of `/v1/context`."""
 
-    query: str = Field(description="The question. At least one character that is not white space.")
-    top_n: int | None = Field(default=None, ge=1, description="How many documents reach the reader.")
+    query: Question
+    top_n: Count | None = Field(default=None, description="How many documents reach the reader.")
     budget: BudgetInput | None = Field(default=None, description="How much text is kept. Default: as configured.")
-    retrieve_k: int | None = Field(default=None, ge=1, description="How many candidates the reranker sees.")
+    retrieve_k: Count | None = Field(default=None, description="How many candidates the reranker sees.")
     return_text: bool = Field(default=True, description="Whether each result carries its kept `text`.")
     return_sentences: bool = Field(default=True, description="Whether each result lists its `sentences` and scores.")
 

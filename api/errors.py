@@ -191,19 +191,27 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
         return error_response(
             request.scope, error.status_code, error.code, str(error.detail), param=error.param, headers=headers
         )
-    message = _no_route(request, error) if error.status_code in (404, 405) else str(error.detail)
+    message = str(error.detail)
+    if error.status_code == 404:
+        message = f"nothing at {_shown(request.url.path)}; known: {_known(request)}"
+    elif error.status_code == 405:
+        allowed = _allowed(request) or (headers or {}).get("Allow", "")
+        headers = {"Allow": allowed}
+        message = f"{request.method} is not accepted at {request.url.path}; accepted: {allowed}"
     code = HTTP_CODES.get(error.status_code, "invalid_input")
     return error_response(request.scope, error.status_code, code, message, headers=headers)
 
 
-def _no_route(request: Request, error: HTTPException) -> str:
-    """What a 404 or a 405 says: the path or method given, and the ones there are."""
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        return f"{request.method} is not accepted at {request.url.path}; accepted: {allowed}"
+def _known(request: Request) -> str:
+    """Every route there is."""
     routes = request.app.openapi()["paths"]
-    known = ", ".join(f"{method.upper()} {path}" for path, methods in routes.items() for method in methods)
-    return f"nothing at {_shown(request.url.path)}; known: {known}"
+    return ", ".join(f"{method.upper()} {path}" for path, methods in routes.items() for method in methods)
+
+
+def _allowed(request: Request) -> str:
+    """The methods of all routes at a request's path; the router itself names only those of the first."""
+    path = getattr(request.scope.get("route"), "path", "")
+    return ", ".join(method.upper() for method in request.app.openapi()["paths"].get(path, ()))
 
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:

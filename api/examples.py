@@ -29,23 +29,23 @@ CONTEXT_RESPONSE: dict[str, Any] = {
             "id": "lamp",
             "index": 0,
             "rank": 1,
-            "score": 1.7587,
+            "score": 1.7894,
             "scores": {
                 "bm25": 1.3401,
                 "bm25_rank": 1.0,
                 "dense": 0.5682,
                 "dense_rank": 1.0,
-                "attention": 0.7556,
+                "attention": 0.8494,
                 "retriever": 1.4111,
-                "reranker": 1.7587,
+                "reranker": 1.7894,
             },
             "title": "Lamp room",
             "text": "The lens floats in a bath of mercury. A falling weight keeps it turning all night.",
             "spans": [[0, 37], [38, 82]],
             "sentences": [
-                {"span": [0, 37], "score": 0.0193, "kept": True},
-                {"span": [38, 82], "score": 0.0713, "kept": True},
-                {"span": [83, 116], "score": 0.0081, "kept": False},
+                {"span": [0, 37], "score": 0.0143, "kept": True},
+                {"span": [38, 82], "score": 0.0515, "kept": True},
+                {"span": [83, 116], "score": 0.0062, "kept": False},
             ],
             "tokens_before": 25,
             "tokens_after": 18,
@@ -64,7 +64,7 @@ CONTEXT_RESPONSE: dict[str, Any] = {
             "reason": "below_top_n",
             "detail": "rank 3 of 3; the best 1 were taken",
             "rank": 3,
-            "score": -0.9596,
+            "score": -1.0782,
         },
         {
             "id": "2",
@@ -72,7 +72,7 @@ CONTEXT_RESPONSE: dict[str, Any] = {
             "reason": "below_top_n",
             "detail": "rank 2 of 3; the best 1 were taken",
             "rank": 2,
-            "score": -0.7991,
+            "score": -0.7112,
         },
     ],
     "usage": {
@@ -210,6 +210,12 @@ _ERRORS: dict[int, tuple[str, dict[str, str]]] = {
     ),
 }
 
+# What comes with an error beside its body.
+_HEADERS: dict[int, dict[str, Any]] = {
+    401: {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}},
+    429: {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}, "description": "In seconds."}},
+}
+
 _REQUEST_ID = "0f8fad5bd9cb469fa16570867728950e"
 
 
@@ -224,4 +230,6 @@ def error_responses(model: type, *statuses: int) -> dict[int | str, dict[str, An
             "description": description,
             "content": {"application/json": {"example": example}},
         }
+        if status in _HEADERS:
+            responses[status]["headers"] = _HEADERS[status]
     return responses

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, ValidationError
 
 from rag.api.body import StrictRoute
-from rag.api.connection import timeout_of, while_connected
+from rag.api.connection import TIMED, timeout_of, while_connected
 from rag.api.errors import ApiError, ErrorResponse, request_id
 from rag.api.examples import error_responses
+from rag.api.fields import NOT_EMPTY, Natural, Question
 from rag.api.schemas import Characters, DocumentInput, Reply, StrictModel
 from rag.api.tickets import Ticket
 from rag.checks import as_query, check_limits, check_query_tokens, check_read_tokens, full_text
@@ -34,11 +35,12 @@ router = APIRouter(route_class=StrictRoute)
 class ExplainRequest(StrictModel):
     """A question, the documents that competed for its attention, and which of them to explain."""
 
-    query: str = Field(description="The question. At least one character that is not white space.")
+    query: Question
     documents: list[DocumentInput] = Field(
-        description=f"All that were ranked together, 1 to {MOST_DOCUMENTS}: a score depends on its competitors."
+        description=f"All that were ranked together, 1 to {MOST_DOCUMENTS}: a score depends on its competitors.",
+        json_schema_extra=NOT_EMPTY | {"maxItems": MOST_DOCUMENTS},
     )
-    index: int = Field(default=0, ge=0, description="Position in `documents` of the one to explain.")
+    index: Natural = Field(default=0, description="Position in `documents` of the one to explain.")
 
 
 class TokenReply(Reply):
@@ -74,6 +76,7 @@ class ExplainResponse(Reply):
     "/v1/explain",
     response_model=ExplainResponse,
     responses=error_responses(ErrorResponse, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    openapi_extra=TIMED,
     summary="Take the attention score of a document apart",
 )
 async def explain(body: ExplainRequest, request: Request) -> Response:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, field
 from pydantic_core import PydanticCustomError
 
 from rag.api.examples import CONTEXT_REQUEST, CONTEXT_RESPONSE
+from rag.api.fields import Count, DocumentId, Question, budget_forms, or_string
 from rag.config import BudgetSettings
 from rag.results import ContextResult, DropReason
 from rag.types import Document
@@ -35,26 +36,12 @@ class StrictModel(BaseModel):
         return value
 
 
-def _or_string(schema: dict[str, Any]) -> None:
-    """Say in the OpenAPI schema of an object that its bare text is accepted too."""
-    schema["anyOf"] = [
-        {"type": "string"},
-        {name: schema.pop(name) for name in ("type", "properties", "required", "additionalProperties")},
-    ]
-
-
-def _or_shorthand(schema: dict[str, Any]) -> None:
-    """Say in the OpenAPI schema of a budget which short forms it has."""
-    _or_string(schema)
-    schema["anyOf"].insert(1, {"type": "number", "exclusiveMinimum": 0})
-
-
 class DocumentInput(StrictModel):
     """One passage; a plain string is short for an object with that `text`."""
 
-    model_config = ConfigDict(json_schema_extra=_or_string)
+    model_config = ConfigDict(json_schema_extra=or_string)
 
-    id: str | None = Field(
+    id: DocumentId | None = Field(
         default=None, description="Unique among the documents; a number is read as text. Default: the position."
     )
     text: str = Field(description="The passage. May be empty: it is then ranked last and marked.")
@@ -69,11 +56,6 @@ class DocumentInput(StrictModel):
         if not isinstance(value, dict):
             raise PydanticCustomError("document_type", "must be a string, or an object with a text")
         return value
-
-    @field_validator("id", mode="before")
-    @classmethod
-    def _number(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
     @field_validator("metadata")
     @classmethod
@@ -93,7 +75,7 @@ class DocumentInput(StrictModel):
 class BudgetInput(StrictModel, BudgetSettings):
     """An upper bound on the kept text, never exceeded: `512` and `"50%"` are short for an amount with its unit."""
 
-    model_config = ConfigDict(json_schema_extra=_or_shorthand)
+    model_config = ConfigDict(json_schema_extra=budget_forms)
 
 
 class ContextRequest(StrictModel):
@@ -101,11 +83,10 @@ class ContextRequest(StrictModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [CONTEXT_REQUEST]})
 
-    query: str = Field(description="The question. At least one character that is not white space.")
+    query: Question
     documents: list[DocumentInput] = Field(description="The corpus: strings or objects. May be empty.")
-    top_n: int | None = Field(
+    top_n: Count | None = Field(
         default=None,
-        ge=1,
         description="How many documents reach the reader; above the number of documents: all. Default: as configured.",
     )
     budget: BudgetInput | None = Field(
@@ -113,8 +94,8 @@ class ContextRequest(StrictModel):
         description='How much text is kept: tokens as a number, `"50%"`, or an amount and its unit. '
         'Default: as configured. `"100%"` keeps everything.',
     )
-    retrieve_k: int | None = Field(
-        default=None, ge=1, description="How many candidates the reranker sees. Default: as configured."
+    retrieve_k: Count | None = Field(
+        default=None, description="How many candidates the reranker sees. Default: as configured."
     )
     return_text: bool = Field(default=True, description="Whether each result carries its kept `text`.")
     return_sentences: bool = Field(default=True, description="Whether each result lists its `sentences` and scores.")

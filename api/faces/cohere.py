@@ -7,6 +7,7 @@ import math
 from fastapi import APIRouter, Request, Response
 
 from rag.api.body import StrictRoute
+from rag.api.connection import TIMED
 from rag.api.errors import request_id
 from rag.api.faces.ranking import json_reply, model_of, ranker_of
 from rag.api.faces.schemas import CohereMeta, CohereRequest, CohereResponse, CohereResult
@@ -21,6 +22,7 @@ _DOCUMENTS_PER_UNIT = 100
     "/v2/rerank",
     response_model=CohereResponse,
     responses=responses_of(COHERE, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    openapi_extra=TIMED,
     summary="Rank documents (Cohere)",
 )
 async def rerank(body: CohereRequest, request: Request) -> Response:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 
 from rag.api.body import StrictRoute
-from rag.api.connection import timeout_of, while_connected
+from rag.api.connection import TIMED, timeout_of, while_connected
 from rag.api.errors import ApiError, ErrorResponse, request_id
 from rag.api.examples import error_responses
 from rag.api.faces.ranking import json_reply, model_of
@@ -31,6 +31,7 @@ _NOT_OFFERED: dict[int | str, dict[str, Any]] = {
     "/v1/compress",
     response_model=CompressResponse,
     responses=error_responses(ErrorResponse, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504) | _NOT_OFFERED,
+    openapi_extra=TIMED,
     summary="Keep the sentences of documents that answer a question",
 )
 async def compress(body: CompressRequest, request: Request) -> Response:

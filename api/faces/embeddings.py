@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request, Response
 
 from rag.api.body import StrictRoute
-from rag.api.connection import timeout_of, while_connected
+from rag.api.connection import TIMED, timeout_of, while_connected
 from rag.api.errors import ApiError
 from rag.api.faces.ranking import json_reply, model_of
 from rag.api.faces.schemas import (
@@ -38,6 +38,7 @@ router = APIRouter(route_class=StrictRoute)
     "/v1/embeddings",
     response_model=EmbeddingsResponse,
     responses=responses_of(OPENAI, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    openapi_extra=TIMED,
     summary="Embed texts (OpenAI)",
 )
 async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from rag.api.body import StrictRoute
+from rag.api.connection import TIMED
 from rag.api.errors import request_id
 from rag.api.faces import tei
 from rag.api.faces.ranking import Ranking, json_reply, model_of, ranker_of
@@ -34,7 +35,13 @@ _BODY = {
 }
 
 
-@router.post("/v1/rerank", response_model=JinaResponse, responses=_RESPONSES, summary="Rank documents (Jina, vLLM)")
+@router.post(
+    "/v1/rerank",
+    response_model=JinaResponse,
+    responses=_RESPONSES,
+    openapi_extra=TIMED,
+    summary="Rank documents (Jina, vLLM)",
+)
 async def rerank(body: JinaRequest, request: Request) -> Response:
     """Rank documents for a query as Jina's and vLLM's APIs do, by the model that is served.
 
@@ -67,7 +74,7 @@ async def rerank(body: JinaRequest, request: Request) -> Response:
     response_model=JinaResponse | list[TeiResult],
     responses={status: {**told, "model": VLLM.model | TEI.model} for status, told in _RESPONSES.items()}
     | responses_of(TEI, 500),
-    openapi_extra={"requestBody": _BODY},
+    openapi_extra=TIMED | {"requestBody": _BODY},
     summary="Rank documents (Jina, vLLM) or texts (TEI)",
 )
 async def rerank_either(request: Request) -> Response:

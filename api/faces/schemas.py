@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from rag.api.fields import NOT_EMPTY, Count, Natural, NotBlank, Question, Whole
 from rag.api.schemas import BudgetInput, Characters, DocumentInput, Reply, SentenceReply, StrictModel
 
 ANY_MODEL = "Any name. What answers is the model that is served (`/v1/models`)."
-TopN = Annotated[int | None, Field(ge=0, description="How many of the best; absent, null, 0 or too many: all.")]
+TopN = Annotated[Natural | None, Field(description="How many of the best; absent, null, 0 or too many: all.")]
 
 
 # ---- Cohere ---------------------------------------------------------------------------------------------------------
@@ -20,13 +21,13 @@ class CohereRequest(StrictModel):
     """The body of Cohere's `/v2/rerank`."""
 
     model: str = Field(description=ANY_MODEL)
-    query: str
-    documents: list[str] = Field(description="At least one.")
+    query: Question
+    documents: list[str] = Field(description="At least one.", json_schema_extra=NOT_EMPTY)
     top_n: TopN = None
-    max_tokens_per_doc: int | None = Field(
-        default=None, ge=1, description="Not applied: every document is read whole. A warning says so."
+    max_tokens_per_doc: Count | None = Field(
+        default=None, description="Not applied: every document is read whole. A warning says so."
     )
-    priority: int | None = Field(default=None, description="Not applied. A warning says so.")
+    priority: Whole | None = Field(default=None, description="Not applied. A warning says so.")
 
 
 class CohereResult(Reply):
@@ -92,10 +93,11 @@ class JinaRequest(LenientModel):
     """The body of Jina's and vLLM's `/v1/rerank`."""
 
     model: str | None = Field(default=None, description=ANY_MODEL)
-    query: str
+    query: Question
     documents: list[JinaDocument] = Field(
         description="At least one, a string or an object with a `text`.",
         json_schema_extra={
+            **NOT_EMPTY,
             "items": {"anyOf": [{"type": "string"}, {"$ref": "#/components/schemas/JinaDocument"}]},
         },
     )
@@ -145,11 +147,11 @@ class ScoreRequest(LenientModel):
     """The body of vLLM's `/v1/score`, for one query."""
 
     model: str | None = Field(default=None, description=ANY_MODEL)
-    text_1: str | list[str] = Field(
+    text_1: NotBlank | Annotated[list[NotBlank], Field(json_schema_extra=NOT_EMPTY | {"maxItems": 1})] = Field(
         description="The query: a string, or a list of one.",
         validation_alias=AliasChoices("text_1", "queries", "data_1"),
     )
-    text_2: str | list[str] = Field(
+    text_2: str | Annotated[list[str], Field(json_schema_extra=NOT_EMPTY)] = Field(
         description="What is scored: a string or a list of them.",
         validation_alias=AliasChoices("text_2", "documents", "items", "data_2"),
     )
@@ -181,8 +183,8 @@ class ScoreResponse(Reply):
 class TeiRequest(StrictModel):
     """The body of TEI's `/rerank`."""
 
-    query: str
-    texts: list[str] = Field(description="At least one.")
+    query: Question
+    texts: list[str] = Field(description="At least one.", json_schema_extra=NOT_EMPTY)
     truncate: bool | None = Field(default=None, description="Nothing is ever cut: a long text is read in parts.")
     truncation_direction: Literal["left", "Left", "right", "Right"] = Field(
         default="right", description="Of no effect, since nothing is cut."
@@ -205,12 +207,14 @@ class TeiResult(Reply):
 class EmbeddingsRequest(StrictModel):
     """The body of OpenAI's `/v1/embeddings`."""
 
-    input: str | list[str] = Field(description="One text or several; none may be empty.")
+    input: NotBlank | Annotated[list[NotBlank], Field(json_schema_extra=NOT_EMPTY)] = Field(
+        description="One text or several; none may be empty."
+    )
     model: str | None = Field(default=None, description=ANY_MODEL)
     encoding_format: Literal["float", "base64"] = Field(
         default="float", description="`base64`: the little-endian 32-bit floats."
     )
-    dimensions: int | None = Field(default=None, description="The model's own number, or absent.")
+    dimensions: Count | None = Field(default=None, description="The model's own number, or absent.")
     user: str | None = Field(default=None, description="Of no effect.")
 
 
@@ -253,7 +257,7 @@ class ModelsResponse(Reply):
 class CompressRequest(StrictModel):
     """A question, passages, and how much of them may be kept."""
 
-    query: str = Field(description="The question. At least one character that is not white space.")
+    query: Question
     documents: list[DocumentInput] = Field(description="Strings or objects. May be empty.")
     budget: BudgetInput | None = Field(
         default=None,

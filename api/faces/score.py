@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from rag.api.body import StrictRoute
+from rag.api.connection import TIMED
 from rag.api.errors import ApiError, request_id
 from rag.api.faces.jina import warnings
 from rag.api.faces.ranking import json_reply, model_of, ranker_of
@@ -14,11 +16,17 @@ from rag.api.faces.schemas import ScoreItem, ScoreRequest, ScoreResponse, Tokens
 from rag.api.faces.shapes import VLLM, responses_of
 
 router = APIRouter(route_class=StrictRoute)
-_RESPONSES = responses_of(VLLM, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504)
+
+_ROUTE: dict[str, Any] = {
+    "response_model": ScoreResponse,
+    "responses": responses_of(VLLM, 400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    "openapi_extra": TIMED,
+    "summary": "Score texts (vLLM)",
+}
 
 
-@router.post("/v1/score", response_model=ScoreResponse, responses=_RESPONSES, summary="Score texts (vLLM)")
-@router.post("/score", response_model=ScoreResponse, responses=_RESPONSES, summary="Score texts (vLLM)")
+@router.post("/v1/score", **_ROUTE)
+@router.post("/score", **_ROUTE)
 async def score(body: ScoreRequest, request: Request) -> Response:
     """Score texts for one query, each against the others. Pairs (several queries) are refused: scores are relative."""
     queries = [body.text_1] if isinstance(body.text_1, str) else body.text_1
