@@ -73,8 +73,8 @@ class SentinelCompressor(SentenceCompressor):
 
     The other options are those of `SentenceCompressor`; a ``threshold`` is a probability. After Sentinel (Zhang et al.,
     arXiv 2505.23277), which weighs the last row of every head: here a few heads, every row of the query, the
-    attention to the sentence and that to its document (`STATISTICS`), and what leads on from the sentences that these
-    find (`rag.bridges`), all z-scored over the sentences of the request.
+    attention to the sentence and that to its document (`STATISTICS`), z-scored over the sentences of the request, and
+    what leads on from the sentences that these find (`rag.bridges`).
 
     Raises:
         ConfigError: no probe is given and none ships for this model.

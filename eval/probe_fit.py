@@ -43,7 +43,7 @@ class LabelledItems:
     values: Floats
     gains: Floats
     follow: Follow | None = None
-    """Signals that start from a first score (D,): z-scored values (D,) by name."""
+    """Signals that start from a first score (D,): values (D,) by name."""
 
     @property
     def has_relevant(self) -> bool:

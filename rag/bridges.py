@@ -70,9 +70,9 @@ class Wording:
 
 
 def shared_words(first: Floats, wording: Wording) -> Floats:
-    """Rarity of the words that a passage shares with the best one and that the query does not have: (S,).
+    """Rarity of the words that a passage shares with the best one and that the query does not have, z-scored: (S,).
 
-    Titles count as part of their passages. Passages of the best one's own page get 0.
+    Titles count as part of their passages. Passages of the best one's own page share none.
     """
     found = np.zeros(len(first))
     best = int(first.argmax())
@@ -80,13 +80,14 @@ def shared_words(first: Floats, wording: Wording) -> Floats:
     rarity = wording.rarity()
     for place in np.flatnonzero(wording.pages != wording.pages[best]):
         found[place] = rarity(new & (wording.passages[place] | wording.titles[place]))
-    return found
+    return standard_scores(found)
 
 
 def named_titles(first: Floats, wording: Wording) -> Floats:
     """1 where one of the `NAMING` best passages names the passage's title, or it names that of one: (S,), else 0.
 
-    A title whose words all stand in the query names nothing.
+    A title whose words all stand in the query names nothing. Not z-scored: of many passages one that is named would
+    stand as far out as there are passages, and outweigh everything else.
     """
     found = np.zeros(len(first))
     titles = [title - wording.query for title in wording.titles]
@@ -106,5 +107,5 @@ BRIDGES: Mapping[str, Callable[[Floats, Wording], Floats]] = {
 
 
 def bridged(first: Floats, wording: Wording, names: Iterable[str] = tuple(BRIDGES)) -> dict[str, Floats]:
-    """The `BRIDGES` of these names that start from first scores (S,), z-scored over the passages."""
-    return {name: standard_scores(BRIDGES[name](first, wording)) if len(first) else first for name in names}
+    """The `BRIDGES` of these names that start from first scores (S,)."""
+    return {name: BRIDGES[name](first, wording) if len(first) else first for name in names}

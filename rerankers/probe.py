@@ -93,7 +93,7 @@ def attention_part(answer: AttentionMap, weights: Sequence[HeadWeight]) -> torch
 def following(
     first: Floats, query: Query, documents: Sequence[Document], names: Iterable[str] = FOLLOWING
 ) -> dict[str, Floats]:
-    """Those of `FOLLOWING` that are among ``names``: what leads on from the first scores (D,), z-scored."""
+    """Those of `FOLLOWING` that are among ``names``: what leads on from the first scores (D,)."""
     wanted = [name for name in FOLLOWING if name in names]
     return bridged(first, Wording.of_documents(query, documents), wanted) if wanted else {}
 

@@ -23,9 +23,9 @@ class HeadWeight(NamedTuple):
 class Probe(Artefact, frozen=True):
     """A linear score of documents or sentences.
 
-    Every statistic and signal is z-scored within the list; the score is the weighted sum plus ``bias``. ``signals`` are
-    what stands beside attention, by name (what the retrievers said; what leads on from the best sentences). ``method``
-    and ``data`` say how and from which queries the weights were learned.
+    Every statistic and what the retrievers said is z-scored within the list; the score is the weighted sum plus
+    ``bias``. ``signals`` are what stands beside attention, by name (what the retrievers said; what leads on from the
+    best passages). ``method`` and ``data`` say how and from which queries the weights were learned.
     """
 
     refusal: ClassVar[str] = "is not a probe"

@@ -28,9 +28,9 @@ def first(*scores: float):
 def test_the_document_that_the_best_sentence_names_is_found():
     words = wording(JOURNAL, SOCIETY, LAMP)
     best = first(2, 0, 0, 0, 0, 0)
-    assert shared_words(best, words).tolist()[:2] == [0, 0]
-    assert (shared_words(best, words)[2:4] > 0).all()
-    assert shared_words(best, words)[4:].tolist() == [0, 0]
+    shared = shared_words(best, words)
+    assert (shared[2:4] > 0).all()
+    assert (shared[[0, 1, 4, 5]] == shared.min()).all()
     # The sentence that names leads there and back: with so few, those of the society are among the best too.
     assert named_titles(best, words).tolist() == [1, 0, 1, 1, 0, 0]
 
@@ -63,7 +63,7 @@ def test_rare_words_weigh_more():
         ("quay zephyr.", "A quay here.", "A zephyr here.", "The quay again.", "Old quay.")
     )]  # fmt: skip
     found = shared_words(first(1, 0, 0, 0, 0), wording(*documents, query=Query("harbour")))
-    assert found[2] > found[1] > 0
+    assert found[2] > found[1] > found[0]
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=5), st.text(max_size=20).map("q{}".format), st.data())
@@ -74,8 +74,7 @@ def test_any_text_gives_numbers_and_nothing_for_the_best_sentences_page(texts, q
     if scores:
         values = shared_words(first(*scores), words)
         assert np.isfinite(values).all()
-        assert (values >= 0).all()
-        assert values[int(np.argmax(scores))] == 0
+        assert values[int(np.argmax(scores))] == values.min()
         assert set(named_titles(first(*scores), words)) <= {0.0, 1.0}
 
 
