@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rag.attention.late_interaction import best_token_scores
-from rag.attention.probe import Probe
+from rag.attention.probe import Probe, attention_part
 from rag.attention.reading import head_rows
 from rag.attention.types import Attender, AttentionMap, AttentionSpec, Engine, Head
 from rag.bridges import BRIDGES, Wording, bridged
@@ -16,7 +16,6 @@ from rag.compressors.attention_scores import sentence_means
 from rag.compressors.base import SentenceCompressor
 from rag.compressors.budgeting import Floats, Objective
 from rag.registry import register
-from rag.standard_scores import standard_scores
 from rag.types import Document, Query, Span
 
 Spans = Sequence[Sequence[Span]]
@@ -48,18 +47,6 @@ STATISTICS: Mapping[str, Callable[[AttentionMap, Spans, Sequence[Head]], Floats]
     "document": document,
 }
 """What a sentence probe may weigh: (map, sentences of each document, heads) to values (H, S), greater is better."""
-
-
-def attention_part(answer: AttentionMap, spans: Spans, probe: Probe) -> Floats:
-    """What the heads alone say of each of the S sentences of all documents in turn: (S,)."""
-    total = np.zeros(sum(map(len, spans)))
-    for name, statistic in STATISTICS.items():
-        mine = [item for item in probe.heads if item.statistic == name]
-        if mine:
-            total += np.array([item.weight for item in mine]) @ standard_scores(
-                statistic(answer, spans, [i.head for i in mine])
-            )
-    return total
 
 
 @register("compressor", "sentinel")
@@ -101,7 +88,9 @@ class SentinelCompressor(SentenceCompressor):
         """Probability that the sentence is needed; comparable within a request, and roughly between requests."""
         answer = (attender or self.engine).attend(query, documents, self.spec)
         weights = self._weights
-        odds = attention_part(answer, spans, weights)
+        odds = attention_part(
+            weights.heads, sum(map(len, spans)), lambda name, heads: STATISTICS[name](answer, spans, heads)
+        )
         if weights.signals:
             wording = Wording.of(query, documents, spans, self.language)
             odds = odds + sum(

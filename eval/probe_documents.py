@@ -14,7 +14,7 @@ from rag.eval.head_reader import HeadReader
 from rag.eval.ltr_data import CandidateList
 from rag.eval.probe_fit import Floats, LabelledItems
 from rag.rerankers.probe import STATISTICS, following, signal
-from rag.rerankers.scores import zscore
+from rag.standard_scores import standard_scores
 from rag.types import Query, ScoredDocument
 
 SIGNALS = ("bm25", "dense")
@@ -35,8 +35,8 @@ class DocumentReader(HeadReader):
         """Features (D, F) of the candidates, all with text."""
         spec = AttentionSpec(self.heads, ("all",))
         answer = self.engine.attend(query, [item.document for item in given], spec)
-        rows = [zscore(statistic(answer, self.heads)).numpy() for statistic in STATISTICS.values()]
-        rows += [zscore(signal(given, name))[None].numpy() for name in SIGNALS]
+        rows = [standard_scores(statistic(answer, self.heads).double().numpy()) for statistic in STATISTICS.values()]
+        rows += [standard_scores(signal(given, name))[None] for name in SIGNALS]
         return np.concatenate(rows).T
 
 

@@ -35,6 +35,10 @@ class Column:
         return self.name if self.head is None else f"{self.name} {self.head}"
 
 
+def _nothing(_first: Floats) -> Mapping[str, Floats]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class LabelledItems:
     """One list: its name, z-scored features (D, F) and gains (D,), 0 for what is not relevant."""
@@ -42,7 +46,7 @@ class LabelledItems:
     key: str
     values: Floats
     gains: Floats
-    follow: Follow | None = None
+    follow: Follow = _nothing
     """Signals that start from a first score (D,): values (D,) by name."""
 
     @property
@@ -62,7 +66,7 @@ class LinearScore:
         """Score (D,) of each item of a list."""
         places = list(self.weights)
         first: Floats = item.values[:, places] @ np.array([self.weights[place] for place in places])
-        if not self.following or item.follow is None:
+        if not self.following:
             return first
         signals = item.follow(first)
         return first + sum(weight * signals[name] for name, weight in self.following.items())
@@ -100,14 +104,15 @@ def learn(lists: Sequence[LabelledItems], columns: Sequence[Column], keep: int =
 
 def _with_what_follows(first: LinearScore, lists: Sequence[LabelledItems], l2: float) -> LinearScore:
     """``first`` and, weighed against it, the signals that start from it; a tenth of ``l2`` for so few columns."""
-    rows, names = [], tuple[str, ...]()
-    for item in lists:
-        if item.follow is None:
-            return first
-        score = first(item)
-        signals = item.follow(score)
-        names = tuple(signals)
-        rows.append(LabelledItems(item.key, np.column_stack([score, *signals.values()]), item.gains))
+    scores = [first(item) for item in lists]
+    signals = [item.follow(score) for item, score in zip(lists, scores, strict=True)]
+    names = tuple(signals[0])
+    if not names:
+        return first
+    rows = [
+        LabelledItems(item.key, np.column_stack([score, *(of[name] for name in names)]), item.gains)
+        for item, score, of in zip(lists, scores, signals, strict=True)
+    ]
     scale, *weights = fit(rows, l2 / 10)
     # What follows starts from the first score, so that its weight must not vanish.
     scale = max(float(scale), 1e-6)

@@ -68,13 +68,13 @@ def collect(
             labelled = label(question.documents, supporting)
             if not any(item.supporting for item in labelled):
                 continue
-            texts = {document.id: document.text for document in question.documents}
             spans = [
                 tuple(item.span for item in labelled if item.document_id == document.id)
                 for document in question.documents
             ]
             record = done.get(question.query.id)
             if record is None:
+                texts = {document.id: document.text for document in question.documents}
                 pieces = [texts[item.document_id][slice(*item.span)] for item in labelled]
                 record = {
                     "question": question.query.id,

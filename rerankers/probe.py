@@ -6,20 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
+import numpy as np
 
 from rag.attention.late_interaction import best_token_scores
-from rag.attention.probe import HeadWeight, Probe
+from rag.attention.probe import Probe, attention_part
 from rag.attention.types import Attender, AttentionMap, AttentionSpec, Engine, Head
 from rag.bridges import Wording, bridged
 from rag.registry import register
 from rag.rerankers.listwise import Scores, rerank_readable
-from rag.rerankers.scores import zscore
-from rag.standard_scores import Floats
+from rag.standard_scores import Floats, standard_scores
 from rag.types import Document, Query, ScoredDocument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import torch
 
 STATISTICS: Mapping[str, Callable[[AttentionMap, Sequence[Head]], torch.Tensor]] = {"best-token": best_token_scores}
 """What a document probe may weigh: (map, heads) to scores (H, D), greater is better."""
@@ -65,29 +66,21 @@ class ProbeReranker:
 
         def scores(given: Sequence[ScoredDocument]) -> Scores:
             answer = (attender or self._engine).attend(query, [item.document for item in given], self.spec)
-            attention = attention_part(answer, self._probe.heads)
+            attention = attention_part(
+                self._probe.heads,
+                len(given),
+                lambda name, heads: STATISTICS[name](answer, heads).double().numpy(),
+            )
             weights = self._probe.signals
             total = attention + self._probe.bias
             for name, weight in weights.items():
                 if name not in FOLLOWING:
-                    total = total + weight * zscore(signal(given, name))
-            bridges = following(total.numpy(), query, [item.document for item in given], weights)
-            for name, values in bridges.items():
-                total = total + weights[name] * torch.from_numpy(values)
+                    total = total + weight * standard_scores(signal(given, name))
+            for name, values in following(total, query, [item.document for item in given], weights).items():
+                total = total + weights[name] * values
             return total.tolist(), {"attention": attention.tolist()}
 
         return rerank_readable(documents, scores)
-
-
-def attention_part(answer: AttentionMap, weights: Sequence[HeadWeight]) -> torch.Tensor:
-    """Weighted sum of z-scored statistics: (D,), float64."""
-    total = torch.zeros(len(answer.documents), dtype=torch.float64)
-    for name, statistic in STATISTICS.items():
-        mine = [item for item in weights if item.statistic == name]
-        if mine:
-            values = zscore(statistic(answer, [item.head for item in mine]))
-            total += torch.tensor([item.weight for item in mine], dtype=torch.float64) @ values
-    return total
 
 
 def following(
@@ -98,7 +91,7 @@ def following(
     return bridged(first, Wording.of_documents(query, documents), wanted) if wanted else {}
 
 
-def signal(documents: Sequence[ScoredDocument], name: str) -> torch.Tensor:
+def signal(documents: Sequence[ScoredDocument], name: str) -> Floats:
     """What the retriever ``name`` said of each candidate, float64 (D,).
 
     A candidate that it did not find gets the lowest of the list; where it found none, the incoming scores stand in.
@@ -106,6 +99,6 @@ def signal(documents: Sequence[ScoredDocument], name: str) -> torch.Tensor:
     noted = [item.trace.get(name) for item in documents]
     known = [float(value) for value in noted if value is not None]
     if not known:
-        return torch.tensor([item.score for item in documents], dtype=torch.float64)
+        return np.array([item.score for item in documents], dtype=np.float64)
     lowest = min(known)
-    return torch.tensor([lowest if value is None else float(value) for value in noted], dtype=torch.float64)
+    return np.array([lowest if value is None else float(value) for value in noted], dtype=np.float64)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
 
 from rag.artefacts import Artefact, EngineIdentity, TrainedOn
 from rag.attention.heads import Task
 from rag.attention.types import Engine, Head
 from rag.errors import ArtefactError, ConfigError
+from rag.standard_scores import Floats, standard_scores
 
 
 class HeadWeight(NamedTuple):
@@ -82,6 +86,18 @@ class Probe(Artefact, frozen=True):
     def read_heads(self) -> tuple[Head, ...]:
         """The heads that are read, ascending."""
         return tuple(sorted({item.head for item in self.heads}))
+
+
+def attention_part(weights: Sequence[HeadWeight], count: int, read: Callable[[str, Sequence[Head]], Floats]) -> Floats:
+    """What the heads alone say of ``count`` items: the weighted sum of their z-scored statistics, (count,).
+
+    ``read`` gives a statistic, by name, of some heads: (H, count), greater is better.
+    """
+    total = np.zeros(count)
+    for name in dict.fromkeys(item.statistic for item in weights):
+        mine = [item for item in weights if item.statistic == name]
+        total += np.array([item.weight for item in mine]) @ standard_scores(read(name, [item.head for item in mine]))
+    return total
 
 
 @cache
