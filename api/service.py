@@ -22,6 +22,7 @@ from rag.errors import ConfigError, InputError, RagError
 from rag.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from rag.embedding import TextEmbedder
     from rag.request import OnStage
     from rag.results import ContextResult, StageTrace
 
@@ -52,7 +53,7 @@ class ContextService:
         self._models = pipeline.resources
         self.thread = ModelThread(
             self._models.engine,  # type: ignore[arg-type]
-            self._models.embedder,
+            self._embedder,
             batch_tokens=server.batch_tokens,
             batch_requests=server.batch_requests,
             observer=metrics,
@@ -61,7 +62,7 @@ class ContextService:
         self.pipeline = Pipeline(
             pipeline.settings,
             engine=BatchedEngine(self._models.engine, self.thread),  # type: ignore[arg-type]
-            embedder=BatchedEmbedder(self._models.embedder, self.thread),
+            embedder=BatchedEmbedder(self._embedder, self.thread),
         )
         self.pool = RequestPool(queue_limit or server.queue, server.concurrency)
         self.metrics = metrics
@@ -117,6 +118,10 @@ class ContextService:
         )
         self.metrics.result(finished.value)
         return finished
+
+    def _embedder(self) -> TextEmbedder:
+        """The embedding model itself: what it embedded is remembered where requests ask, before they wait for it."""
+        return self._models.embedder().embedder
 
     async def run(self, call: Callable[[Pipeline], T], ticket: Ticket | None = None) -> Finished[T]:
         """What ``call`` makes of the pipeline, in a thread of the pool when its turn comes.

@@ -210,10 +210,14 @@ class SentenceCompressor(ABC):
             away = [item.score < self.document_threshold for item in documents]
             out |= np.repeat(np.array(away, dtype=bool), [len(of) for of in spans])
         if self.redundancy is not None:
-            texts = [item.document.text for item in documents]
-            pieces = [text[start:end] for text, of in zip(texts, spans, strict=True) for start, end in of]
+            pieces = sentence_texts([item.document for item in documents], spans)
             out |= repeats(pieces, _flat(scores), self.redundancy) & ~titles
         return out
+
+
+def sentence_texts(documents: Sequence[Document], spans: Sequence[Sequence[Span]]) -> list[str]:
+    """The sentences of all documents in turn."""
+    return [document.text[slice(*span)] for document, of in zip(documents, spans, strict=True) for span in of]
 
 
 def _results(
@@ -225,7 +229,7 @@ def _results(
 ) -> list[CompressedDocument]:
     chosen = passages.kept_spans(kept)
     plain = [CompressedDocument(d, s, (), 0, 0, passages.ellipsis) for d, s in zip(documents, chosen, strict=True)]
-    pieces = [d.text[start:end] for d, spans in zip(documents, passages.spans, strict=True) for start, end in spans]
+    pieces = sentence_texts(documents, passages.spans)
     counts = counter.count_tokens([*(d.text for d in documents), *(item.text for item in plain), *pieces])
     before, after, sizes = counts[: len(plain)], counts[len(plain) : 2 * len(plain)], iter(counts[2 * len(plain) :])
     results = []

@@ -9,10 +9,10 @@ import numpy as np
 
 from rag.attention.types import Attender
 from rag.budget import Budget
-from rag.compressors.base import SentenceCompressor, TokenCounter
+from rag.compressors.base import SentenceCompressor, TokenCounter, sentence_texts
 from rag.compressors.budgeting import Floats, Objective
 from rag.compressors.tokens import named_tokenizer
-from rag.embedding import TextEmbedder
+from rag.embedding import TextEmbedder, best_cosines
 from rag.errors import BudgetError, ConfigError
 from rag.registry import register
 from rag.types import CompressedDocument, Document, Query, ScoredDocument, ScoredSentence, Span
@@ -77,7 +77,7 @@ class BM25Compressor(SentenceCompressor):
         stemmed = snowball_language(self.language)
         # Stop words and single letters stay: a sentence has few words to be found by.
         tokenise = Tokeniser(stemmed or "english", stem=stemmed is not None, stopwords=False, min_length=1)
-        wanted, *terms = map(tokenise, [query.full_text, *_pieces(documents, spans)])
+        wanted, *terms = map(tokenise, [query.full_text, *sentence_texts(documents, spans)])
         # bm25s fails on a query, and on a corpus, without any term.
         if not wanted or not any(terms):
             return _per_document(np.zeros(len(terms)), spans)
@@ -104,11 +104,7 @@ class DenseCompressor(SentenceCompressor):
     ) -> list[Floats]:
         """Cosine similarity, the greatest over a sentence's windows."""
         del attender
-        wanted = self.embedder.encode([query.full_text])[0]
-        windows, owners = self.embedder.encode_windows(_pieces(documents, spans))
-        starts = np.flatnonzero(np.diff(owners, prepend=-1))
-        best = np.maximum.reduceat((windows @ wanted).astype(np.float64), starts)
-        return _per_document(best, spans)
+        return _per_document(best_cosines(self.embedder, query.full_text, sentence_texts(documents, spans)), spans)
 
 
 @register("compressor", "whole")
@@ -172,10 +168,6 @@ class WholeCompressor:
                 f"accepted is a budget of {shortest} or more, or a compressor that keeps sentences"
             )
         return results
-
-
-def _pieces(documents: Sequence[Document], spans: Sequence[Sequence[Span]]) -> list[str]:
-    return [d.text[start:end] for d, of in zip(documents, spans, strict=True) for start, end in of]
 
 
 def _per_document(scores: Floats, spans: Sequence[Sequence[Span]]) -> list[Floats]:

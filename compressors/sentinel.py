@@ -1,6 +1,6 @@
 """Sentinel: sentences by a small learned probe over the attention that the reranker's pass has read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,11 @@ from rag.attention.reading import head_rows
 from rag.attention.types import Attender, AttentionMap, AttentionSpec, Engine, Head
 from rag.bridges import BRIDGES, Wording, bridged
 from rag.compressors.attention_scores import sentence_means
-from rag.compressors.base import SentenceCompressor
+from rag.compressors.base import SentenceCompressor, sentence_texts
 from rag.compressors.budgeting import Floats, Objective
+from rag.embedding import TextEmbedder, best_cosines
 from rag.registry import register
+from rag.standard_scores import standard_scores
 from rag.types import Document, Query, Span
 
 Spans = Sequence[Sequence[Span]]
@@ -48,6 +50,38 @@ STATISTICS: Mapping[str, Callable[[AttentionMap, Spans, Sequence[Head]], Floats]
 }
 """What a sentence probe may weigh: (map, sentences of each document, heads) to values (H, S), greater is better."""
 
+FOLLOWING = (*BRIDGES, "dense")
+"""What it may weigh beside them, against the sum of these."""
+
+EMBEDDED = 0.5
+"""The share of the text whose sentences are embedded: those that attention finds best."""
+
+
+def following(
+    first: Floats,
+    wording: Wording,
+    sizes: Sequence[int],
+    cosines: Callable[[Sequence[int]], Floats],
+    names: Iterable[str] = FOLLOWING,
+) -> dict[str, Floats]:
+    """Those of `FOLLOWING` that are among ``names``, given first scores (S,) of all sentences: values (S,).
+
+    "dense" is the cosine of query and sentence, z-scored. ``cosines`` gives it for the sentences at some positions; it
+    is asked for the best ones, down to `EMBEDDED` of the text by ``sizes`` (characters), and the others count as the
+    lowest of these: embedding all of them would cost more than it is worth.
+    """
+    wanted = set(names)
+    found = dict(bridged(first, wording, [name for name in BRIDGES if name in wanted]))
+    if "dense" in wanted and len(first):
+        order = np.argsort(-first, kind="stable")
+        lengths = np.array(sizes, dtype=np.float64)[order]
+        best = np.sort(order[: max(1, int((lengths.cumsum() <= EMBEDDED * lengths.sum()).sum()))])
+        known = cosines(best.tolist())
+        values = np.full(len(first), known.min())
+        values[best] = known
+        found["dense"] = standard_scores(values)
+    return found
+
 
 @register("compressor", "sentinel")
 @dataclass(frozen=True, eq=False)
@@ -56,12 +90,14 @@ class SentinelCompressor(SentenceCompressor):
 
     Args:
         engine: reads the attention where `compress` is not given a shared pass.
+        embedder: the embedding model, for a probe that weighs "dense"; over `rag.kept_embeddings.KeptEmbeddings` (a
+            pipeline's is) no sentence is embedded twice.
         probe: the file that ``rag probe train --task sentence`` wrote; None for the one that ships with the model.
 
     The other options are those of `SentenceCompressor`; a ``threshold`` is a probability. After Sentinel (Zhang et al.,
     arXiv 2505.23277), which weighs the last row of every head: here a few heads, every row of the query, the
-    attention to the sentence and that to its document (`STATISTICS`), z-scored over the sentences of the request, and
-    what leads on from the sentences that these find (`rag.bridges`).
+    attention to the sentence and that to its document (`STATISTICS`), z-scored over the sentences of the request;
+    what leads on from the sentences that these find (`rag.bridges`); and the cosine of the best ones' embeddings.
 
     Raises:
         ConfigError: no probe is given and none ships for this model.
@@ -69,13 +105,14 @@ class SentinelCompressor(SentenceCompressor):
     """
 
     engine: Engine = field(repr=False)
+    embedder: TextEmbedder = field(repr=False)
     _: KW_ONLY
     probe: Path | None = None
     objective: Objective = "best-first"
 
     @cached_property
     def _weights(self) -> Probe:
-        return Probe.choose(self.engine, "sentence", self.probe, frozenset(STATISTICS), frozenset(BRIDGES))
+        return Probe.choose(self.engine, "sentence", self.probe, frozenset(STATISTICS), frozenset(FOLLOWING))
 
     @property
     def spec(self) -> AttentionSpec:
@@ -92,10 +129,15 @@ class SentinelCompressor(SentenceCompressor):
             weights.heads, sum(map(len, spans)), lambda name, heads: STATISTICS[name](answer, spans, heads)
         )
         if weights.signals:
-            wording = Wording.of(query, documents, spans, self.language)
-            odds = odds + sum(
-                weights.signals[name] * of for name, of in bridged(odds, wording, weights.signals).items()
+            pieces = sentence_texts(documents, spans)
+            more = following(
+                odds,
+                Wording.of(query, documents, spans, self.language),
+                [len(piece) for piece in pieces],
+                lambda places: best_cosines(self.embedder, query.full_text, [pieces[place] for place in places]),
+                weights.signals,
             )
+            odds = odds + sum(weights.signals[name] * of for name, of in more.items())
         odds = odds + weights.bias
         probability = 1 / (1 + np.exp(-odds))
         return np.split(probability, np.cumsum([len(of) for of in spans])[:-1])

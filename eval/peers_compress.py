@@ -53,14 +53,21 @@ def sentinel(work: Work, warm: bool) -> Run:
     In a pipeline it costs less, for there it reads the pass that the reranker has paid for.
     """
     from rag.compressors.sentinel import SentinelCompressor
+    from rag.kept_embeddings import KeptEmbeddings
+    from rag.models.embedder import Embedder
 
     engine = our_engine()
-    compressor = SentinelCompressor(engine)
+    embedder = KeptEmbeddings(Embedder())
+    compressor = SentinelCompressor(engine, embedder)
+
+    def forget() -> None:
+        engine.clear_cache()
+        embedder.clear()
 
     def compress(query: Query, candidates: Sequence[ScoredDocument], budget: Budget) -> list[str]:
         return [item.text for item in compressor.compress(query, candidates, budget)]
 
-    return _run(work, compress, (lambda: None) if warm else engine.clear_cache)
+    return _run(work, compress, (lambda: None) if warm else forget)
 
 
 def llmlingua(work: Work, method: Method) -> Run:

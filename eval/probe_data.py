@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rag.artefacts import TrainedOn, query_digest
 from rag.attention.heads import Task
-from rag.bridges import BRIDGES
 from rag.errors import ConfigError, InputError
 from rag.eval.collections import Question, load_qa
 from rag.eval.folds import Fold
@@ -64,7 +64,7 @@ def read(
     Args:
         task: documents of BEIR folders, or sentences of QA files.
         sources: see `rag.eval.ltr_data.Source`, or paths of QA files.
-        settings: which embedder the retriever uses.
+        settings: which embedder is used.
         engine: reads attention.
         layers: the lowest layers are looked at; None for all.
         count: most queries of each source, in a fixed random order, after the first ``skip``.
@@ -83,32 +83,41 @@ def read(
         if fold is not None:
             raise InputError(f"fold {fold} with task document; accepted: task sentence (or --count and --skip)")
         return _documents(sources, settings, engine, depth, count, skip, k, cache, progress)
-    return _sentences(sources, engine, depth, count, skip, fold, held_out, cache, progress)
+    return _sentences(sources, settings, engine, depth, count, skip, fold, held_out, cache, progress)
 
 
 def statistics(task: Task) -> frozenset[str]:
     """The statistics of heads that a probe of this task may weigh."""
-    from rag.compressors.sentinel import STATISTICS as OF_SENTENCES
-    from rag.rerankers.probe import STATISTICS as OF_DOCUMENTS
+    return frozenset(_stage(task).STATISTICS)
 
-    known: dict[Task, frozenset[str]] = {"document": frozenset(OF_DOCUMENTS), "sentence": frozenset(OF_SENTENCES)}
-    return known[task]
+
+def _stage(task: Task) -> ModuleType:
+    """Where the stage of a task says what it may weigh."""
+    from rag.compressors import sentinel
+    from rag.rerankers import probe
+
+    return {"document": probe, "sentence": sentinel}[task]
 
 
 def probe_score(probe: Probe, columns: Sequence[Column]) -> LinearScore:
     """A probe as a score over columns.
 
+    Signals that are no columns follow from the rest (`rag.eval.probe_fit.LabelledItems.follow`).
+
     Raises:
-        ConfigError: it weighs something that is not among them.
+        ConfigError: it weighs something that is neither.
     """
     place = {column: number for number, column in enumerate(columns)}
     wanted = {Column(item.statistic, item.head): item.weight for item in probe.heads}
-    wanted |= {Column(name): weight for name, weight in probe.signals.items() if name not in BRIDGES}
-    missing = [str(column) for column in wanted if column not in place]
+    wanted |= {Column(name): weight for name, weight in probe.signals.items()}
+    after = _stage(probe.task).FOLLOWING
+    missing = [str(column) for column in wanted if column not in place and column.name not in after]
     if missing:
         raise ConfigError(f"the probe weighs {', '.join(missing)}, which the features lack")
-    following = {name: weight for name, weight in probe.signals.items() if name in BRIDGES}
-    return LinearScore({place[column]: weight for column, weight in wanted.items()}, following)
+    return LinearScore(
+        {place[column]: weight for column, weight in wanted.items() if column in place},
+        {column.name: weight for column, weight in wanted.items() if column not in place},
+    )
 
 
 def _documents(
@@ -146,6 +155,7 @@ def _documents(
 
 def _sentences(
     sources: Sequence[str],
+    settings: Settings,
     engine: AttentionEngine,
     layers: int,
     count: int | None,
@@ -156,11 +166,12 @@ def _sentences(
     progress: bool,
 ) -> ProbeData:
     from rag.eval.probe_sentences import SentenceReader, areas, collect, recalls
+    from rag.resources import Resources
 
     chosen = {_name(Path(text)): _questions(Path(text), count, skip, fold, held_out) for text in sources}
     if len(chosen) < len(sources):
         raise InputError(f"{', '.join(sources)}: two files have one name; accepted: names that differ")
-    reader = SentenceReader(engine, layers)
+    reader = SentenceReader(engine, layers, Resources(settings).embedder(), settings.embedder)
     found = {
         name: collect(
             name, questions, reader, cache=cache and cache / f"{name}.sentences.jsonl", watch=watching(progress)

@@ -18,10 +18,10 @@ from rag.errors import InputError
 Floats = npt.NDArray[np.float64]
 Follow = Callable[[Floats], Mapping[str, Floats]]
 
-KEEP = 8
+KEEP = 12
 L2 = 0.1
-"""Heads kept and strength of regularisation, chosen with collections left out in turn (SciFact train, HotpotQA train,
-MuSiQue train); 4 to 12 heads and 0.03 to 0.3 differ little (docs/probe.md)."""
+"""Heads kept of each statistic and strength of regularisation, chosen with collections left out in turn (HotpotQA and
+MuSiQue train; docs/probe.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rag.attention.types import AttentionSpec
-from rag.bridges import Wording, bridged
-from rag.compressors.sentinel import STATISTICS
+from rag.bridges import Wording
+from rag.compressors.base import sentence_texts
+from rag.compressors.sentinel import STATISTICS, following
+from rag.embedding import TextEmbedder, best_cosines
 from rag.eval.collections import Question
 from rag.eval.head_reader import HeadReader
 from rag.eval.ltr_data import Watch
@@ -32,6 +35,13 @@ class SentenceReader(HeadReader):
     """Features of sentences: each statistic of each head of the lowest ``layers`` layers, z-scored in the question."""
 
     statistics = tuple(STATISTICS)
+
+    embedder: TextEmbedder
+    embedder_name: str
+
+    def header(self) -> dict[str, Any]:
+        """What the values depend on."""
+        return {**super().header(), "embedder": self.embedder_name}
 
     def table(self, question: Question, spans: Sequence[Sequence[Span]]) -> Floats:
         """Features (S, F) of all sentences of the question's documents, in turn."""
@@ -72,19 +82,24 @@ def collect(
                 tuple(item.span for item in labelled if item.document_id == document.id)
                 for document in question.documents
             ]
+            pieces = sentence_texts(question.documents, spans)
             record = done.get(question.query.id)
             if record is None:
-                texts = {document.id: document.text for document in question.documents}
-                pieces = [texts[item.document_id][slice(*item.span)] for item in labelled]
                 record = {
                     "question": question.query.id,
                     "tokens": reader.engine.count_tokens(pieces),
+                    "cosines": best_cosines(reader.embedder, question.query.full_text, pieces).round(_DIGITS).tolist(),
                     "values": np.round(reader.table(question, spans), _DIGITS).tolist(),
                 }
                 write(record)
             gains = np.array([float(item.supporting) for item in labelled])
             values = np.array(record["values"], dtype=np.float64)
-            follow = partial(bridged, wording=Wording.of(question.query, question.documents, spans))
+            follow = partial(
+                following,
+                wording=Wording.of(question.query, question.documents, spans),
+                sizes=[len(piece) for piece in pieces],
+                cosines=np.array(record["cosines"], dtype=np.float64).__getitem__,
+            )
             items = LabelledItems(f"{name}/{question.query.id}", values, gains, follow)
             lists.append(SentenceList(items, np.array(record["tokens"], dtype=np.float64)))
     return lists

@@ -8,6 +8,7 @@ page to another: documents under the same title are one page, and a page is no b
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import regex
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from rag.standard_scores import Floats, standard_scores
 from rag.types import Document, Query, Span
-from rag.words import Tokeniser, snowball_language
+from rag.words import snowball_language, term_sets
 
 NAMING = 5
 """How many of the best passages may name the title of another document, or be pointed to by it."""
@@ -38,21 +39,18 @@ class Wording:
         cls, query: Query, documents: Sequence[Document], spans: Sequence[Sequence[Span]], language: str = "en"
     ) -> "Wording":
         """Terms are stemmed where Snowball knows the language; what stands in brackets in a title is left out."""
-        stemmed = snowball_language(language)
-        tokenise = Tokeniser(stemmed or "english", stem=stemmed is not None)
+        terms = term_sets(snowball_language(language))
         numbers: dict[str, int] = {}
         passages, titles, pages = [], [], []
         for place, (document, of) in enumerate(zip(documents, spans, strict=True)):
             title = document.title.strip().casefold()
             page = numbers.setdefault(title or f"\0{place}", len(numbers))
-            heading = frozenset(tokenise(_QUALIFIER.sub(" ", document.title)))
+            heading = terms(_QUALIFIER.sub(" ", document.title))
             for span in of:
-                passages.append(frozenset(tokenise(document.text[slice(*span)])))
+                passages.append(terms(document.text[slice(*span)]))
                 titles.append(heading)
                 pages.append(page)
-        return cls(
-            frozenset(tokenise(query.full_text)), tuple(passages), tuple(titles), np.array(pages, dtype=np.int64)
-        )
+        return cls(terms(query.full_text), tuple(passages), tuple(titles), np.array(pages, dtype=np.int64))
 
     @classmethod
     def of_documents(cls, query: Query, documents: Sequence[Document]) -> "Wording":
@@ -84,18 +82,28 @@ def shared_words(first: Floats, wording: Wording) -> Floats:
 
 
 def named_titles(first: Floats, wording: Wording) -> Floats:
-    """1 where one of the `NAMING` best passages names the passage's title, or it names that of one: (S,), else 0.
+    """How well the `NAMING` best passages lead to the passage by name, (S,): it stands under a title that one of them
+    names, or it names the title of one.
 
-    A title whose words all stand in the query names nothing. Not z-scored: of many passages one that is named would
-    stand as far out as there are passages, and outweigh everything else.
+    A name counts 1 over the number of passages on other pages that have it, 0 where nothing is named: what many speak
+    of ("Oxygen") leads nowhere in particular. A title whose words all stand in the query names nothing. Not z-scored:
+    of many passages one that is named would stand as far out as there are passages, and outweigh everything else.
     """
     found = np.zeros(len(first))
     titles = [title - wording.query for title in wording.titles]
-    for best in np.argsort(-first, kind="stable")[:NAMING]:
-        for place in np.flatnonzero(wording.pages != wording.pages[best]):
-            there, here = titles[place], titles[best]
-            if (there and there <= wording.passages[best]) or (here and here <= wording.passages[place]):
-                found[place] = 1.0
+
+    @cache
+    def named_by(place: int) -> frozenset[int]:
+        """The passages of other pages that have the title of ``place``."""
+        others = np.flatnonzero(wording.pages != wording.pages[place]).tolist() if titles[place] else []
+        return frozenset(other for other in others if titles[place] <= wording.passages[other])
+
+    for best in np.argsort(-first, kind="stable")[:NAMING].tolist():
+        for place in np.flatnonzero(wording.pages != wording.pages[best]).tolist():
+            if titles[place] <= wording.passages[best] and best in (by := named_by(place)):
+                found[place] = max(found[place], 1 / len(by))
+            if place in (by := named_by(best)):
+                found[place] = max(found[place], 1 / len(by))
     return found
 
 

@@ -303,6 +303,7 @@ class Settings(BaseSettings):
 
     model: Annotated[str, Field(min_length=1)] = "smollm2-135m"
     embedder: Annotated[str, Field(min_length=1)] = "minilm"
+    embedding_cache_bytes: Annotated[ByteSize, Field(ge=0)] = ByteSize(256 << 20)
     device: Device = "auto"
     threads: PositiveInt | None = None
     engine: EngineSettings = EngineSettings()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rag.attention.engine import AttentionEngine
     from rag.attention.types import Attender
     from rag.config import Settings
+    from rag.embedding import TextEmbedder
+    from rag.kept_embeddings import KeptEmbeddings
 
 
 def resolve_device(device: str) -> str:
@@ -50,10 +52,12 @@ def load_engine(settings: Settings) -> AttentionEngine:
 class Resources:
     """The attention engine and the embedder of one pipeline; either may be handed in ready made."""
 
-    def __init__(self, settings: Settings, engine: Attender | None = None, embedder: Any = None) -> None:
+    def __init__(
+        self, settings: Settings, engine: Attender | None = None, embedder: TextEmbedder | None = None
+    ) -> None:
         self._settings = settings
         self._engine = engine
-        self._embedder = embedder
+        self._embedder = None if embedder is None else self._remembering(embedder)
         self._engine_lock = threading.Lock()
         self._embedder_lock = threading.Lock()
 
@@ -64,11 +68,17 @@ class Resources:
                 self._engine = load_engine(self._settings)
             return self._engine
 
-    def embedder(self) -> Any:
-        """The embedder, loaded on the first call."""
+    def embedder(self) -> KeptEmbeddings:
+        """The embedder, made on the first call; it remembers what it has embedded."""
         with self._embedder_lock:
             if self._embedder is None:
                 from rag.models.embedder import Embedder
 
-                self._embedder = Embedder(self._settings.embedder, device=resolve_device(self._settings.device))
+                device = resolve_device(self._settings.device)
+                self._embedder = self._remembering(Embedder(self._settings.embedder, device=device))
             return self._embedder
+
+    def _remembering(self, embedder: TextEmbedder) -> KeptEmbeddings:
+        from rag.kept_embeddings import KeptEmbeddings
+
+        return KeptEmbeddings.over(embedder, self._settings.embedding_cache_bytes)

@@ -13,7 +13,6 @@ from rag.embedding import Matrix, TextEmbedder
 from rag.errors import ModelOutputError
 from rag.registry import register
 from rag.retrievers.corpus import CorpusRetriever, Hit
-from rag.retrievers.embedding_cache import EmbeddingCache
 from rag.retrievers.selection import top_k
 from rag.types import Document, Query
 
@@ -34,9 +33,8 @@ class Dense(CorpusRetriever):
     ``trace`` holds the score under ``"dense"``.
 
     Args:
-        embedder: the embedding model.
-        cache_bytes: memory for embeddings of documents seen before, shared by all indexes made from this
-            retriever; the least recently used go first. 0 turns the cache off.
+        embedder: the embedding model; over `rag.kept_embeddings.KeptEmbeddings` (a pipeline's is) no document is
+            embedded twice.
 
     Raises (from `index` and `retrieve`):
         ModelOutputError: the model gave a value that is not a finite number.
@@ -45,9 +43,8 @@ class Dense(CorpusRetriever):
     name = "dense"
     no_evidence = _EMPTY_SCORE
 
-    def __init__(self, embedder: TextEmbedder, cache_bytes: int = 256 * 2**20) -> None:
+    def __init__(self, embedder: TextEmbedder) -> None:
         self.embedder = embedder
-        self.cache = EmbeddingCache(cache_bytes)
         self._index: Any = None
         self._owners: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self._empty: tuple[int, ...] = ()
@@ -60,25 +57,11 @@ class Dense(CorpusRetriever):
             return
         import faiss
 
-        windows = self._windows(list(texts.values()))
-        self._owners = np.repeat(np.fromiter(texts, dtype=np.intp), [len(rows) for rows in windows])
-        matrix = np.concatenate(windows)
+        matrix, owners = self.embedder.encode_windows(list(texts.values()))
+        self._owners = np.fromiter(texts, dtype=np.intp)[owners]
+        matrix = _finite(matrix)
         self._index = faiss.IndexFlatIP(matrix.shape[1])
         self._index.add(matrix)
-
-    def _windows(self, texts: Sequence[str]) -> list[Matrix]:
-        """The window rows of each text; a text is embedded once, unless the cache has it already."""
-        rows = {text: self.cache.get(text) for text in texts}
-        missing = [text for text, found in rows.items() if found is None]
-        if missing:
-            matrix, owners = self.embedder.encode_windows(missing)
-            matrix = _finite(matrix)
-            bounds = np.searchsorted(owners, np.arange(len(missing) + 1))
-            for i, text in enumerate(missing):
-                own = matrix[bounds[i] : bounds[i + 1]].copy()  # not a view, which would keep the whole matrix alive
-                rows[text] = own
-                self.cache.put(text, own)
-        return [found for text in texts if (found := rows[text]) is not None]
 
     def _search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         if self._index is None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rag.embedding import Matrix
-from rag.errors import ConfigError, ModelOutputError, NotTextError
+from rag.embedding import Matrix, checked_texts, mean_of_windows
+from rag.errors import ConfigError, ModelOutputError
 from rag.models.catalog import DEFAULT_EMBEDDER
 from rag.models.store import ModelStore
-from rag.types import require_text
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+BATCH_TOKENS: Mapping[str, int] = {"cpu": 1024, "cuda": 16384}
+"""Tokens of one pass by device (any other as cuda): on a CPU few, since what does not stay in its caches
+takes half as long again."""
 
 
 class Embedder:
@@ -25,7 +28,7 @@ class Embedder:
     Args:
         model_name: anything `rag.models.resolve.resolve` takes.
         device: a torch device.
-        batch_size: windows per forward pass.
+        batch_tokens: most tokens of one forward pass, padding counted; None for `BATCH_TOKENS`.
         store: the model store; None means the default one.
         offline: fetch nothing.
     """
@@ -34,16 +37,16 @@ class Embedder:
         self,
         model_name: str = DEFAULT_EMBEDDER,
         device: str = "cpu",
-        batch_size: int = 32,
+        batch_tokens: int | None = None,
         *,
         store: ModelStore | None = None,
         offline: bool = False,
     ) -> None:
-        if batch_size < 1:
-            raise ConfigError(f"batch_size must be at least 1, given {batch_size}")
+        if batch_tokens is not None and batch_tokens < 1:
+            raise ConfigError(f"batch_tokens must be at least 1, given {batch_tokens}")
         self.model_name = model_name
         self.device = device
-        self.batch_size = batch_size
+        self.batch_tokens = batch_tokens or BATCH_TOKENS.get(device, BATCH_TOKENS["cuda"])
         self._store = store
         self._offline = offline
         self._loaded: SentenceTransformer | None = None
@@ -82,15 +85,7 @@ class Embedder:
             NotTextError: an element is not a string; names its position.
             ModelOutputError: the model produced a value that is not finite.
         """
-        windows, owners = self.encode_windows(texts)
-        if len(windows) == len(texts):
-            return windows
-        sums = np.zeros((len(texts), windows.shape[1]), dtype=np.float32)
-        np.add.at(sums, owners, windows)
-        norms = np.linalg.norm(sums, axis=1, keepdims=True)
-        # A text of one window keeps its vector to the last bit, whatever it is embedded with.
-        alone = np.bincount(owners, minlength=len(texts)) == 1
-        return np.where(alone[:, None], sums, sums / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32)
+        return mean_of_windows(*self.encode_windows(texts), len(texts))
 
     def encode_windows(self, texts: Sequence[str], overlap: int = 32) -> tuple[Matrix, npt.NDArray[np.int64]]:
         """Vectors of overlapping token windows that together cover every token of every text.
@@ -141,14 +136,20 @@ class Embedder:
             )
         return encoding["input_ids"], np.asarray(encoding["overflow_to_sample_mapping"], dtype=np.int64)
 
+    def _batches(self, windows: Sequence[list[int]]) -> Iterator[list[int]]:
+        """Positions of the windows that share a pass: longest first, so that those of like length meet."""
+        order = sorted(range(len(windows)), key=lambda index: -len(windows[index]))
+        start = 0
+        while start < len(order):
+            size = max(1, self.batch_tokens // len(windows[order[start]]))
+            yield order[start : start + size]
+            start += size
+
     def _embed(self, windows: Sequence[list[int]]) -> Matrix:
         import torch
 
         out = np.zeros((len(windows), self.dimension), dtype=np.float32)
-        # Longest first: windows of like length share a batch, so little is padded.
-        order = sorted(range(len(windows)), key=lambda index: -len(windows[index]))
-        for start in range(0, len(order), self.batch_size):
-            batch = order[start : start + self.batch_size]
+        for batch in self._batches(windows):
             with self._lock, torch.inference_mode():
                 model = self._model()
                 features = self._tokenizer().pad({"input_ids": [windows[i] for i in batch]}, return_tensors="pt")
@@ -161,7 +162,4 @@ class Embedder:
 
 def _clean(texts: Sequence[str]) -> list[str]:
     """The texts, checked; a lone surrogate, which no tokenizer takes, becomes a question mark."""
-    if isinstance(texts, str):
-        raise NotTextError(f"texts must be a sequence of strings, got one string ({texts[:40]!r})")
-    checked = [require_text(text, f"texts[{index}]") for index, text in enumerate(texts)]
-    return [text.encode("utf-8", "replace").decode("utf-8") for text in checked]
+    return [text.encode("utf-8", "replace").decode("utf-8") for text in checked_texts(texts)]

@@ -15,7 +15,7 @@ TEXTS = ["The harbour is 14 m deep.", "Boats lie in the harbour.", "", "Ölpreis
 
 @pytest.fixture(scope="module")
 def embedder(minilm: ResolvedModel) -> Embedder:
-    return Embedder(minilm.name, batch_size=4)
+    return Embedder(minilm.name, batch_tokens=64)
 
 
 def test_vectors_equal_those_of_sentence_transformers(embedder: Embedder, minilm: ResolvedModel) -> None:
@@ -101,8 +101,8 @@ def test_bad_input(embedder: Embedder) -> None:
         embedder.encode(["a", 3])  # type: ignore[list-item]
     with pytest.raises(NotTextError, match="got one string"):
         embedder.encode("a text")
-    with pytest.raises(ConfigError, match="batch_size must be at least 1, given 0"):
-        Embedder(batch_size=0)
+    with pytest.raises(ConfigError, match="batch_tokens must be at least 1, given 0"):
+        Embedder(batch_tokens=0)
     with pytest.raises(ModelNotFoundError, match="kind llm, not embedder"):
         Embedder("smollm2-135m").encode(["a"])
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rag.errors import BudgetError, InputError, ModelOutputError
+from rag.errors import InputError, ModelOutputError
+from rag.kept_embeddings import KeptEmbeddings
 from rag.retrievers.dense import Dense
-from rag.retrievers.embedding_cache import EmbeddingCache
 from rag.types import Document, Query
 
 
@@ -87,21 +87,13 @@ def test_corpora_without_text(embedder):
     assert Dense(embedder).index([]).retrieve([Query("lamp")], k=5) == [[]]
 
 
-def test_a_document_seen_before_is_not_embedded_again(embedder):
-    retriever = Dense(embedder)
+def test_equal_texts_are_embedded_once_where_the_embedder_remembers(embedder):
+    retriever = Dense(KeptEmbeddings(embedder))
     retriever.index([Document("a", "harbour"), Document("b", "lamp"), Document("c", "harbour")])
     assert embedder.embedded == ["harbour", "lamp"]
     second = retriever.index([Document("x", "tide"), Document("y", "lamp")])
     assert embedder.embedded == ["harbour", "lamp", "tide"]
     assert ids(second.retrieve([Query("lamp")], k=1)[0]) == ["y"]
-
-
-def test_without_a_cache_everything_is_embedded_each_time(embedder):
-    retriever = Dense(embedder, cache_bytes=0)
-    for _ in range(2):
-        retriever.index([Document("a", "harbour")])
-    assert embedder.embedded == ["harbour", "harbour"]
-    assert retriever.cache.nbytes == 0
 
 
 def test_values_that_are_not_finite_are_an_error():
@@ -116,40 +108,15 @@ def test_values_that_are_not_finite_are_an_error():
 def test_bad_input(embedder, corpus):
     with pytest.raises(InputError, match="at least 1, given -2"):
         Dense(embedder).index(corpus).retrieve([Query("harbour")], k=-2)
-    with pytest.raises(BudgetError, match="at least 0, given -1"):
-        Dense(embedder, cache_bytes=-1)
 
 
-def test_threads_share_an_index_and_the_cache(embedder, corpus):
-    retriever = Dense(embedder)
+def test_threads_share_an_index_and_what_is_remembered(embedder, corpus):
+    retriever = Dense(KeptEmbeddings(embedder))
     queries = [Query(text) for text in ("harbour", "lamp", "bread and water", "tide tables")] * 10
     expected = retriever.index(corpus).retrieve(queries, k=3)
     with ThreadPoolExecutor(8) as pool:
         parallel = list(pool.map(lambda query: retriever.index(corpus).retrieve([query], k=3)[0], queries))
     assert parallel == expected
-
-
-def rows(count):
-    return np.ones((count, 8), dtype=np.float32)
-
-
-def test_cache_drops_the_least_recently_used():
-    cache = EmbeddingCache(2 * (8 * 4 + 256))
-    cache.put("a", rows(1))
-    cache.put("b", rows(1))
-    assert cache.get("a") is not None
-    cache.put("c", rows(1))
-    assert cache.get("b") is None
-    assert cache.get("a") is not None
-    assert cache.get("c") is not None
-
-
-@given(st.lists(st.tuples(st.text(max_size=3), st.integers(1, 40)), max_size=40))
-def test_cache_never_exceeds_its_bound(entries):
-    cache = EmbeddingCache(1500)
-    for text, count in entries:
-        cache.put(text, rows(count))
-        assert cache.nbytes <= 1500
 
 
 class Constant:
