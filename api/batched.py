@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
 from rag.checks import full_text
+from rag.digests import text_digest
 from rag.types import Document, Query
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class BatchedEngine:
             listed = tuple(sorted(listed, key=lambda document: (document.title, document.text, document.id)))
         answer = self._thread.read(
             AttentionRequest(query, listed, spec),
-            listed=_digest("\0".join(f"{document.title}\0{document.text}" for document in listed)),
+            listed=text_digest("\0".join(f"{document.title}\0{document.text}" for document in listed)),
             tokens=sum(self.count_tokens([full_text(document) for document in listed])),
             unread=lambda: engine.unread_tokens(listed, spec),
         )
@@ -63,7 +63,7 @@ class BatchedEngine:
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text; those of texts seen lately are known."""
-        keys = [_digest(text) for text in texts]
+        keys = [text_digest(text) for text in texts]
         with self._lock:
             known = {key: count for key in keys if (count := self._counts.get(key)) is not None}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
@@ -97,7 +97,3 @@ class BatchedEmbedder:
 
     def _ask(self, kind: str, texts: Sequence[str]) -> Any:
         return self._thread.embed(kind, texts) if texts else getattr(self._load(), kind)(texts)
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 
 def _integral(value: Any) -> Any:
@@ -35,6 +36,15 @@ NotBlank = Annotated[str, Field(json_schema_extra={"pattern": r"\S"})]
 NOT_EMPTY: dict[str, Any] = {"minItems": 1}
 
 Question = Annotated[NotBlank, Field(description="The question. At least one character that is not white space.")]
+
+
+def text_alone(value: Any) -> Any:
+    """A document that is given as its bare text, as the object that it is short for."""
+    if isinstance(value, str):
+        return {"text": value}
+    if not isinstance(value, dict):
+        raise PydanticCustomError("document_type", "must be a string, or an object with a text")
+    return value
 
 
 def or_string(schema: dict[str, Any]) -> None:

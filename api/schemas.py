@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, field
 from pydantic_core import PydanticCustomError
 
 from rag.api.examples import CONTEXT_REQUEST, CONTEXT_RESPONSE
-from rag.api.fields import Count, DocumentId, Question, budget_forms, or_string
+from rag.api.fields import Count, DocumentId, Question, budget_forms, or_string, text_alone
 from rag.config import BudgetSettings
 from rag.results import ContextResult, DropReason
 from rag.types import Document
@@ -48,14 +48,7 @@ class DocumentInput(StrictModel):
     title: str | None = Field(default=None, description="Read together with the text; never compressed.")
     metadata: dict[str, JsonValue] | None = Field(default=None, description="Handed back untouched.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _text_alone(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"text": value}
-        if not isinstance(value, dict):
-            raise PydanticCustomError("document_type", "must be a string, or an object with a text")
-        return value
+    _text_alone = model_validator(mode="before")(text_alone)
 
     @field_validator("metadata")
     @classmethod

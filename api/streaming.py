@@ -21,6 +21,9 @@ _HEARTBEAT_SECONDS = 15.0
 _HEARTBEAT = b": at work\n\n"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
+# JSON need not escape these. No event ends at them, but many clients split there (Python's ``splitlines``).
+_LINE_BREAKS = tuple((character.encode(), f"\\u{ord(character):04x}".encode()) for character in "\x85\u2028\u2029")
+
 OnStage = Callable[[StageTrace, Sequence[ScoredDocument] | Sequence[CompressedDocument]], None]
 
 
@@ -119,5 +122,7 @@ def _fields(trace: StageTrace) -> dict[str, Any]:
 
 
 def _event(name: str, data: bytes) -> bytes:
-    """One event; JSON holds no line break outside of its strings, and escapes those inside."""
+    """One event of JSON, which holds no line break outside of its strings."""
+    for raw, escaped in _LINE_BREAKS:
+        data = data.replace(raw, escaped)
     return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -9,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from rag.compressors.select import joint_cost, select
+from rag.compressors.select import ELLIPSIS, NEIGHBOUR, OPENING, select
 from rag.errors import BudgetError, ConfigError
 from rag.types import Span, join_spans
 
@@ -190,19 +191,28 @@ def _best(
 
 
 def _best_first(costs: Ints, opens: NDArray[np.bool_], strength: Floats, limit: int) -> tuple[int, ...]:
-    chosen = np.zeros(len(strength), dtype=bool)
-    cheapest = int(costs.min())
-    spent = 0
-    for item in np.argsort(-strength, kind="stable"):
+    document, table = np.cumsum(opens).tolist(), costs.tolist()
+
+    def cost(item: int, before: int | None) -> int:
+        """What ``item`` costs with ``before`` as the last one that is kept in front of it."""
+        if before is None or document[before] != document[item]:
+            return int(table[item][OPENING])
+        return int(table[item][NEIGHBOUR if before == item - 1 else ELLIPSIS])
+
+    chosen: list[int] = []
+    cheapest, spent = int(costs.min()), 0
+    for item in np.argsort(-strength, kind="stable").tolist():
         if not np.isfinite(strength[item]) or limit - spent < cheapest:
             break
-        chosen[item] = True
-        cost = joint_cost(np.flatnonzero(chosen), costs, opens)
-        if cost <= limit:
-            spent = cost
-        else:
-            chosen[item] = False
-    return tuple(np.flatnonzero(chosen).tolist())
+        at = bisect(chosen, item)
+        before = chosen[at - 1] if at else None
+        more = cost(item, before)
+        if at < len(chosen):  # the one behind it now follows it
+            more += cost(chosen[at], item) - cost(chosen[at], before)
+        if spent + more <= limit:
+            chosen.insert(at, item)
+            spent += more
+    return tuple(chosen)
 
 
 def _single(sizes: Ints, strength: Floats, limit: int) -> int:

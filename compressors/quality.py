@@ -6,7 +6,6 @@ to a model of the language. What is measured is kept as JSON and used to demote 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from rag.artefacts import Artefact
 from rag.compressors.tokens import plain_copy
+from rag.digests import text_digest
 from rag.errors import ConfigError, ModelOutputError
 from rag.models.catalog import DEFAULT_LLM
 from rag.types import Document
@@ -80,7 +80,7 @@ class PassageQuality(Artefact, frozen=True):
             raise ConfigError(f"quantile must be from 0 to below 1, given {quantile}")
         found = resolve(model, kind="llm")
         mark = fingerprint(found.path)
-        texts = {digest(item.text): item.text for item in documents if item.text.strip()}
+        texts = {text_digest(item.text).hex(): item.text for item in documents if item.text.strip()}
         if not texts:
             raise ConfigError("quality of a corpus without any text: at least one passage must have some")
         known = earlier.scores if earlier is not None and earlier.fingerprint == mark else {}
@@ -94,7 +94,7 @@ class PassageQuality(Artefact, frozen=True):
 
     def low(self, documents: Sequence[Document]) -> NDArray[np.bool_]:
         """Which documents (n,) score below the threshold; one that was not measured does not."""
-        scores = [self.scores.get(digest(document.text), self.threshold) for document in documents]
+        scores = [self.scores.get(text_digest(document.text).hex(), self.threshold) for document in documents]
         return np.array(scores, dtype=np.float64) < self.threshold
 
 
@@ -102,11 +102,6 @@ class PassageQuality(Artefact, frozen=True):
 def load_quality(path: Path) -> PassageQuality:
     """`PassageQuality.load`, once per file."""
     return PassageQuality.load(path)
-
-
-def digest(text: str) -> str:
-    """What a text goes by."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _likelihoods(texts: Sequence[str], found: Any, device: str, progress: Progress | None) -> list[float]:

@@ -2,11 +2,13 @@
 
 Ratios are of medians: the peer's seconds over ours, with the range that the repeats allow. What a peer gave for its
 seconds is reported beside them (see `rag.eval.peers_work.Outcome`): how many of our ten best a BM25 or a reranker
-shares says whether the same work is compared, as do the tokens that a compressor keeps.
+shares says whether the same work is compared, as do the tokens that a compressor keeps. A peer that fails is a row with
+its error, and the others go on.
 """
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +21,8 @@ from typing import Any
 from rag.eval import peers_bm25, peers_compress, peers_rerank
 from rag.eval.bench_engine import Timing
 from rag.eval.peers_work import Run, Work
+
+_log = logging.getLogger(__name__)
 
 _OURS = "rag-context"
 _EXTRA = f"{_OURS}[llmlingua]"
@@ -52,17 +56,21 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One peer by its name in `PEERS`, the version of its package, and what was measured."""
+    """One peer by its name in `PEERS`, the version of its package, and what was measured; None with the ``error``."""
 
     peer: str
     version: str | None
-    run: Run
+    run: Run | None
+    error: str | None = None
 
 
 def run_peers(
     work: Work, names: Sequence[str], weights: Mapping[str, Path], step: Callable[[str], None] = lambda _: None
 ) -> tuple[list[Measured], dict[str, str]]:
-    """Measure the peers called ``names``, one at a time; the second value says why any of them was skipped."""
+    """Measure the peers called ``names``, one at a time; the second value says why any of them was skipped.
+
+    What a peer raises, and the death of its process, is in what is returned, and its stack in the log.
+    """
     spawn = multiprocessing.get_context("spawn")
     measured: list[Measured] = []
     skipped: dict[str, str] = {}
@@ -71,25 +79,33 @@ def run_peers(
             skipped[name] = reason
             continue
         step(name)
-        given = replace(work, weights=str(weights.get(name, "")))
+        given, version = replace(work, weights=str(weights.get(name, ""))), _version(PEERS[name].package)
         with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-            measured.append(pool.submit(_measure, name, given).result())
+            try:
+                measured.append(Measured(name, version, pool.submit(_measure, name, given).result()))
+            except (Exception, SystemExit) as error:
+                _log.warning("peer %s failed %s", name, error.__cause__ or error)  # the cause is its own stack
+                measured.append(Measured(name, version, None, f"{type(error).__name__}: {error}"))
     return measured, skipped
 
 
 def rows(measured: Sequence[Measured]) -> list[dict[str, Any]]:
-    """Flat figures of the peers of one group: medians, ratios to ours with their range, outcome, noise."""
+    """Flat figures of the peers of one group: medians, ratios to ours with their range, outcome, noise.
+
+    Of a peer that failed: its name, version and ``error``, which is None for the others.
+    """
     ours = next((item.run for item in measured if PEERS[item.peer].ours), None)
     return [_row(item, ours) for item in measured]
 
 
 def _row(item: Measured, ours: Run | None) -> dict[str, Any]:
-    run = item.run
-    against = None if ours is run else ours
+    named = {"peer": item.peer, "version": item.version, "error": item.error}
+    run, against = item.run, None if ours is item.run else ours
+    if run is None:
+        return named
     timings = [timing for timing in (run.index, run.queries) if timing]
     return {
-        "peer": item.peer,
-        "version": item.version,
+        **named,
         "index_s": run.index.median if run.index else None,
         "queries_s": run.queries.median,
         "index_ratio": run.index.median / against.index.median if run.index and against and against.index else None,
@@ -109,9 +125,9 @@ def _ratio_range(theirs: Timing, ours: Timing) -> list[float]:
     return [min(theirs.seconds) / max(ours.seconds), max(theirs.seconds) / min(ours.seconds)]
 
 
-def _measure(name: str, work: Work) -> Measured:
+def _measure(name: str, work: Work) -> Run:
     """Runs in a process of its own."""
-    return Measured(name, _version(PEERS[name].package), PEERS[name].measure(work))
+    return PEERS[name].measure(work)
 
 
 def _version(package: str) -> str | None:

@@ -14,27 +14,34 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import httpx
 import psutil
 
+from rag.errors import InputError
 from rag.eval.latency import latency
 from rag.types import Document
 
 TIMEOUT_SECONDS = 600.0
+_ANSWERED = "200"
 
 _WORDS = ("why", "in short", "and when", "by whom", "exactly", "if known", "please", "for how long")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a series of requests gave: wall seconds of all, latency of each answer, and the statuses."""
+    """What a series of requests gave: wall seconds of all, latency of each answer, and how many had which status.
+
+    Where no answer came, the name of the error stands in for the status. ``resident_mib`` is the memory of the server's
+    process and its children, once a second, where it was watched.
+    """
 
     seconds: float
     latencies: tuple[float, ...]
-    statuses: dict[int, int]
+    statuses: dict[str, int]
     resident_mib: tuple[float, ...] = field(default=())
 
     @property
@@ -49,7 +56,17 @@ class Load:
             "requests": sum(self.statuses.values()),
             "per_second": self.throughput,
             **{f"{name}_s": value for name, value in times.items()},
-            "statuses": {str(status): count for status, count in sorted(self.statuses.items())},
+            "statuses": dict(sorted(self.statuses.items())),
+        }
+
+    def memory(self) -> dict[str, float]:
+        """MiB at the start, at the end and at most, and how much it grew (see `growth`)."""
+        resident = self.resident_mib
+        return {
+            "start_mib": resident[0],
+            "end_mib": resident[-1],
+            "peak_mib": max(resident),
+            "growth": growth(resident),
         }
 
 
@@ -86,14 +103,21 @@ def _question(queries: Sequence[str], client: int, number: int) -> str:
 
 
 async def alone(url: str, requests: Sequence[dict[str, Any]]) -> Load:
-    """Send requests one after the other."""
-    return await together(url, [requests])
+    """Send requests one after the other.
+
+    Raises:
+        InputError: none was answered; says what came instead.
+    """
+    load = await together(url, [requests])
+    if not load.latencies:
+        raise InputError(f"none of {len(requests)} requests was answered with 200, but with {load.statuses}")
+    return load
 
 
 async def together(url: str, requests: Sequence[Sequence[dict[str, Any]]]) -> Load:
     """Send the requests of each client one after the other, those of all clients at once."""
     latencies: list[float] = []
-    statuses: Counter[int] = Counter()
+    statuses: Counter[str] = Counter()
 
     async with _client(url, len(requests)) as client:
 
@@ -109,7 +133,7 @@ async def together(url: str, requests: Sequence[Sequence[dict[str, Any]]]) -> Lo
 async def paced(url: str, requests: Sequence[dict[str, Any]], per_second: float) -> Load:
     """Send requests at random moments (exponential pauses, seed 1), whether earlier ones were answered or not."""
     latencies: list[float] = []
-    statuses: Counter[int] = Counter()
+    statuses: Counter[str] = Counter()
     draw = random.Random(1)
     async with _client(url, len(requests)) as client:
         started = time.perf_counter()
@@ -128,13 +152,12 @@ async def saturated(
     process: int,
     step: Callable[[float], None] = lambda _: None,
 ) -> Load:
-    """Keep all clients busy for ``seconds``; ``step`` is told the seconds passed.
+    """Keep all clients busy for ``seconds``; ``step`` is told the seconds passed, ``process`` is the server's.
 
-    ``resident_mib`` is the memory of the server's process and its children, once a second. A client that is told
-    429 waits as long as it was told to, at most a second.
+    A client that gets anything but an answer waits a second before its next request.
     """
     latencies: list[float] = []
-    statuses: Counter[int] = Counter()
+    statuses: Counter[str] = Counter()
     resident: list[float] = []
     started = time.perf_counter()
     async with _client(url, len(requests)) as client:
@@ -142,13 +165,14 @@ async def saturated(
         async def work(mine: Sequence[dict[str, Any]]) -> None:
             turn = 0
             while time.perf_counter() - started < seconds:
-                if await _ask(client, mine[turn % len(mine)], latencies, statuses) == 429:
+                if await _ask(client, mine[turn % len(mine)], latencies, statuses) != _ANSWERED:
                     await asyncio.sleep(1)
                 turn += 1
 
         async def watch() -> None:
             while True:
-                resident.append(resident_mib(process))
+                with suppress(psutil.NoSuchProcess):  # it has ended, or a child has just now
+                    resident.append(resident_mib(process))
                 step(time.perf_counter() - started)
                 await asyncio.sleep(1)
 
@@ -172,7 +196,9 @@ def growth(resident: Sequence[float]) -> float:
 
 
 def comparison(solo: Load, many: Load) -> dict[str, float]:
-    """Throughput and latency of ``many`` over those of ``solo``."""
+    """Throughput and latency of ``many`` over those of ``solo``; empty where nothing was answered."""
+    if not many.latencies:
+        return {}
     before, after = latency(solo.latencies), latency(many.latencies)
     return {
         "throughput_ratio": many.throughput / solo.throughput,
@@ -196,13 +222,17 @@ def overhead(url: str, requests: Sequence[dict[str, Any]], call: Callable[[dict[
     return {"http_s": http, "library_s": library, "overhead_s": http - library}
 
 
-async def _ask(client: httpx.AsyncClient, body: dict[str, Any], latencies: list[float], statuses: Counter[int]) -> int:
+async def _ask(client: httpx.AsyncClient, body: dict[str, Any], latencies: list[float], statuses: Counter[str]) -> str:
+    """Send one request; its status, or the name of the error where no answer came."""
     started = time.perf_counter()
-    reply = await client.post("/v1/context", json=body)
-    statuses[reply.status_code] += 1
-    if reply.status_code == 200:
+    try:
+        status = str((await client.post("/v1/context", json=body)).status_code)
+    except httpx.TransportError as error:
+        status = type(error).__name__
+    statuses[status] += 1
+    if status == _ANSWERED:
         latencies.append(time.perf_counter() - started)
-    return reply.status_code
+    return status
 
 
 def _client(url: str, connections: int) -> httpx.AsyncClient:

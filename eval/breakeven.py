@@ -1,9 +1,10 @@
 """Does compressing pay? Seconds it takes against the prefill it saves, over input length and reader.
 
-Everything is measured on this machine in one run: what the compressor takes where its reranker has already run, where
-the documents are known to the cache (warm) and where they are not (cold), and the prefill of the attention model's own
-weights. Readers of other sizes are either stated (a prefill rate) or estimated from the measured one, seconds growing
-with the number of parameters, as prefill is bound by arithmetic: about 2 operations per parameter and token.
+Everything is measured on this machine in one run: what the compressor takes where its reranker has already run and
+where it works alone, over documents that have been read before and that have not, and the prefill of the attention
+model's own weights. Readers of other sizes are either stated (a prefill rate) or estimated from the measured one,
+seconds growing with the number of parameters, as prefill is bound by arithmetic: about 2 operations per parameter and
+token.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ if TYPE_CHECKING:
 class Length:
     """One input length: tokens of the documents before and after compression, and the seconds of each part.
 
-    ``after_reranker``: the compressor alone, reading the pass that its reranker has run. ``warm``, ``cold``: the
-    compressor by itself, over documents that have been read before and that have not. ``prefill``: the attention model
-    as a reader of all tokens; ``prefill_kept``: of the kept ones.
+    ``after_reranker``: the compressor, reading the pass that its reranker has run, over documents that it has seen
+    before; ``after_reranker_new``: over documents that only the reranker has read. ``warm``,
+    ``cold``: the compressor by itself, over documents that have been read before and that have not. ``prefill``: the
+    attention model as a reader of all tokens; ``prefill_kept``: of the kept ones.
     """
 
     tokens: int
     kept: int
     after_reranker: Timing
+    after_reranker_new: Timing
     warm: Timing
     cold: Timing
     prefill: Timing
@@ -68,8 +71,8 @@ class Length:
         return figures | {"spread": max(spreads)}
 
 
-WAYS = ("after_reranker", "warm", "cold")
-"""The three ways of compressing that are timed."""
+WAYS = ("after_reranker", "after_reranker_new", "warm", "cold")
+"""The ways of compressing that are timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +100,13 @@ def measure(
     passage_tokens: int = 100,
     repeats: int = 3,
     query: str = "How many people lived in the city before the war?",
+    forget: Callable[[], None] | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> list[Length]:
     """Time compression and prefill for inputs of about ``lengths`` tokens.
 
     Args:
-        engine: the attention engine; its cache is emptied.
+        engine: the attention engine.
         compressor: what is timed.
         reranker: what has run before in ``after_reranker``; None for only the compressor's own reading.
         prefill: the reader whose prefill is timed.
@@ -112,12 +116,14 @@ def measure(
         passage_tokens: of one passage, about.
         repeats: of each measurement.
         query: a question; which one hardly matters for the time.
+        forget: empties all that is remembered of documents; by default the engine's cache alone.
         step: is told what is being measured.
 
     Raises:
         InputError: a length that is below one passage, or longer than the model reads.
     """
     question = Query(query)
+    forget = forget or engine.clear_cache
     measured = []
     for wanted in lengths:
         if not passage_tokens <= wanted <= prefill.positions:
@@ -132,14 +138,15 @@ def measure(
 
         alone = partial(compressor.compress, question, given, budget)
         warm = timed(alone, repeats)
-        cold = timed(alone, repeats, engine.clear_cache)
-        after = _after_reranker(engine, compressor, reranker, question, given, budget, repeats)
+        cold = timed(alone, repeats, forget)
+        after = partial(_after_reranker, engine, compressor, reranker, question, given, budget, repeats)
         step(f"{wanted} tokens: prefill")
         measured.append(
             Length(
                 tokens,
                 left,
-                after,
+                after(lambda: None),
+                after(forget),
                 warm,
                 cold,
                 timed(partial(prefill, tokens), repeats),
@@ -164,13 +171,15 @@ def _after_reranker(
     given: Sequence[ScoredDocument],
     budget: Budget,
     repeats: int,
+    before: Callable[[], None],
 ) -> Timing:
-    """The compressor's seconds over a pass that has already run, as in a pipeline: it selects, and reads nothing."""
+    """The compressor's seconds over a pass that has already run, as in a pipeline; ``before`` goes before that pass."""
     from rag.attention.shared import SharedPass
 
     specs = [spec for stage in (reranker, compressor) if (spec := getattr(stage, "spec", None)) is not None]
     seconds: list[float] = []
     for _ in range(repeats):
+        before()
         shared = SharedPass(engine, query, specs)
         ranking = reranker.rerank(query, given, attender=shared) if reranker else list(given)
         if specs:

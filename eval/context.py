@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -20,10 +19,11 @@ from rag.budget import Budget
 from rag.errors import ArtefactError, BudgetError, ConfigError, InputError
 from rag.eval.answers import findable
 from rag.eval.collections import Question
-from rag.eval.context_systems import ContextSystem, Ranker, System
+from rag.eval.context_systems import OneSystem, Outcome, Ranker, System
+from rag.eval.progress import progress_bar
 from rag.eval.record_log import Record, record_log
 from rag.eval.support import find_supporting, label, separation, support
-from rag.types import CompressedDocument, Document, Span, ranked
+from rag.types import Document, Span, ranked
 
 if TYPE_CHECKING:
     from rag.attention.types import Attender, AttentionSpec
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 MEASURES = ("recall", "precision", "recall_weighted", "precision_weighted", "retention", "auc", "ratio", "seconds")
 """What is measured of every question, system and budget.
 
-``recall``, ``precision`` and their weighted forms: of supporting sentences, see `rag.eval.support.Support`; None where
-the question has none. ``retention``: 1 where an accepted answer that stands in the documents stands in what was kept of
-one (SQuAD's normalisation), else 0; None where none stands there. ``auc``: see `rag.eval.support.separation`; it does
-not depend on the budget. ``ratio``: tokens kept over tokens of all documents, counted here and not by the system.
-``seconds``: wall time of the compressor's call; documents have been read before (warm blocks), and with a ranker the
-attention pass has run.
+``recall``, ``precision`` and their weighted forms: of supporting sentences, see `rag.eval.support.Support`; None
+where the question has none, or the system wrote a text of its own. ``retention``: 1 where an accepted answer that
+stands in the documents stands in what was kept of one (SQuAD's normalisation), else 0; None where none stands there.
+``auc``: see `rag.eval.support.separation`; it does not depend on the budget. ``ratio``: tokens kept over tokens of
+all documents, counted here and not by the system. ``seconds``: wall time of the compressor's call; documents have
+been read before (warm blocks), and with a ranker the attention pass has run.
 """
 
 
@@ -44,8 +44,9 @@ attention pass has run.
 class Kept:
     """What one system kept of one question's documents under one budget, and its `MEASURES`.
 
-    ``spans`` maps document ids in reading order to what was kept of each; a document that is not there was left out by
-    the ranker. ``impossible`` says that nothing could be kept within the budget (the system raised `BudgetError`).
+    ``spans`` maps document ids in reading order to what was kept of each; a document that is not there was left out
+    by the ranker. ``text`` is what a system wrote that keeps no spans. ``impossible`` says that nothing could be
+    kept within the budget (the system raised `BudgetError`).
     """
 
     collection: str
@@ -57,6 +58,7 @@ class Kept:
     tokens_after: int
     impossible: bool
     values: Mapping[str, float | None]
+    text: str | None = None
 
     @property
     def key(self) -> tuple[str, str, str, float]:
@@ -144,7 +146,11 @@ def shuffled(question: Question) -> list[Document]:
 
 
 def _is_done(
-    done: Mapping[tuple[str, str, str], Record], collection: str, question: Question, data: str, system: ContextSystem
+    done: Mapping[tuple[str, str, str], Record],
+    collection: str,
+    question: Question,
+    data: str,
+    system: OneSystem,
 ) -> bool:
     record = done.get((collection, question.query.id, system.label))
     if record is None:
@@ -192,7 +198,7 @@ class _Case:
             read = reduce(lambda one, other: one.union(other), wanted)
             shared.attend(question.query, [item.document for item in self._given], read)
 
-    def run(self, system: ContextSystem, ratios: Sequence[float]) -> Record:
+    def run(self, system: OneSystem, ratios: Sequence[float]) -> Record:
         """All budgets of one system, as a record of the journal."""
         return {
             "collection": self._collection,
@@ -203,34 +209,35 @@ class _Case:
             "budgets": [self._one(system, ratio) for ratio in ratios],
         }
 
-    def _one(self, system: ContextSystem, ratio: float) -> Record:
+    def _one(self, system: OneSystem, ratio: float) -> Record:
         limit = max(1, Budget(ratio, "ratio").limit(self._total))
         start = time.perf_counter()
         try:
-            kept: Sequence[CompressedDocument] | None = system.compressor.compress(
-                self._question.query, self._given, Budget(limit), attender=self._attender
-            )
+            outcome, impossible = system.keep(self._question.query, self._given, Budget(limit), self._attender), False
         except BudgetError:
-            kept = None
+            outcome, impossible = Outcome(documents=()), True
         seconds = time.perf_counter() - start
-        found = kept or ()
-        after = sum(self._engine.count_tokens([item.text for item in found])) if found else 0
+        after = sum(self._engine.count_tokens(outcome.texts)) if outcome.texts else 0
         return {
             "budget": ratio,
-            "spans": {item.document.id: [list(span) for span in item.spans] for item in found},
+            "spans": {item.document.id: [list(span) for span in item.spans] for item in outcome.documents or ()},
             "tokens_before": self._total,
             "tokens_after": after,
-            "impossible": kept is None,
-            "values": self._measure(found) | {"ratio": after / self._total, "seconds": seconds},
+            "impossible": impossible,
+            **({"text": "\n\n".join(outcome.texts)} if outcome.documents is None else {}),
+            "values": self._measure(outcome) | {"ratio": after / self._total, "seconds": seconds},
         }
 
-    def _measure(self, kept: Sequence[CompressedDocument]) -> dict[str, float | None]:
-        measured = support(self._labelled, {item.document.id: item.spans for item in kept})
+    def _measure(self, outcome: Outcome) -> dict[str, float | None]:
+        kept = outcome.documents
+        measured = None if kept is None else support(self._labelled, {item.document.id: item.spans for item in kept})
         answers = findable(self._question.answers, (document.text for document in self._question.documents))
         return {
             **(asdict(measured) if measured else dict.fromkeys(("recall", "precision", *_WEIGHTED))),
-            "retention": float(bool(findable(answers, (item.text for item in kept)))) if answers else None,
-            "auc": separation(self._labelled, {item.document.id: item.sentences for item in kept}),
+            "retention": float(bool(findable(answers, outcome.texts))) if answers else None,
+            "auc": None
+            if kept is None
+            else separation(self._labelled, {item.document.id: item.sentences for item in kept}),
         }
 
 
@@ -249,18 +256,7 @@ def _kept(record: Record) -> list[Kept]:
             tokens_after=item["tokens_after"],
             impossible=item["impossible"],
             values=item["values"],
+            text=item.get("text"),
         )
         for item in record["budgets"]
     ]
-
-
-@contextmanager
-def progress_bar(visible: bool, total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on standard error, and the function that moves it by one and says what was done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not visible) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda name: bar.update(task, advance=1, description=name)

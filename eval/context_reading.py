@@ -9,7 +9,8 @@ from pathlib import Path
 from rag.assembly import assemble, context_document, is_away, uncompressed
 from rag.eval.answers import exact_match, f1, findable
 from rag.eval.collections import Question
-from rag.eval.context import Kept, progress_bar, shuffled
+from rag.eval.context import Kept, shuffled
+from rag.eval.progress import progress_bar
 from rag.eval.reader import Answer, Reader, prompt_digest, prompt_for
 from rag.eval.record_log import record_log
 from rag.types import CompressedDocument, Document, ScoredDocument
@@ -99,6 +100,8 @@ def whole_context(documents: Sequence[Document], template: str, separator: str) 
 def _context(question: Question, kept: Kept, template: str, separator: str, ellipsis: str) -> str:
     if kept.system == FULL_CONTEXT:
         return whole_context(shuffled(question), template, separator)
+    if kept.text is not None:
+        return kept.text
     documents = {document.id: document for document in question.documents}
     items = [CompressedDocument(documents[name], of, (), 0, 0, ellipsis) for name, of in kept.spans.items()]
     return _assembled(items, template, separator)

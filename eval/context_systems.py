@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,17 +11,30 @@ import yaml
 from pydantic import ValidationError
 
 from rag import registry
-from rag.config import StageSettings
+from rag.budget import Budget
+from rag.config import Settings, StageSettings
 from rag.errors import ConfigError, InputError, shown
 from rag.eval.folds import fold_of
+from rag.eval.stage_identity import stage_identity
 from rag.stages import Compressor, Reranker, Retriever
-from rag.types import Document, Query, ScoredDocument
+from rag.types import CompressedDocument, Document, Query, ScoredDocument
 
 if TYPE_CHECKING:
     from rag.attention.types import Attender, AttentionSpec
+    from rag.compressors.llmlingua import LlmLingua, Method
 
 FOLD = "{fold}"
+REWRITERS: Mapping[str, Method] = {"llmlingua": "llmlingua", "longllmlingua": "longllmlingua"}
+"""Baselines that are no compressors of the registry, by the names that a command line has for them."""
 _FORMS = "accepted: NAME, NAME:option=value,option=value, LABEL=NAME:..., LABEL=FILE.yaml with name and options"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The texts that a system gives a reader, and the sentences that they are made of; no documents: it wrote anew."""
+
+    texts: tuple[str, ...] = ()
+    documents: tuple[CompressedDocument, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,25 +55,57 @@ class ContextSystem:
         del question
         return self
 
+    def keep(self, query: Query, given: Sequence[ScoredDocument], budget: Budget, attender: Attender) -> Outcome:
+        """What is kept of each document.
+
+        Raises:
+            BudgetError: nothing can be kept within the budget.
+        """
+        kept = self.compressor.compress(query, given, budget, attender=attender)
+        return Outcome(tuple(item.text for item in kept), tuple(kept))
+
+
+@dataclass(frozen=True)
+class RewritingSystem:
+    """A baseline that writes a text of its own, which has no spans in the documents (`rag.compressors.llmlingua`)."""
+
+    label: str
+    rewriter: LlmLingua
+    identity: Mapping[str, Any]
+    spec: AttentionSpec | None = None
+
+    def at(self, question: str) -> RewritingSystem:
+        """Itself, for every question."""
+        del question
+        return self
+
+    def keep(self, query: Query, given: Sequence[ScoredDocument], budget: Budget, attender: Attender) -> Outcome:
+        """One text for all documents; it may be longer than the budget allows."""
+        del attender
+        return Outcome((self.rewriter.compress(query, [item.document for item in given], budget).text,))
+
+
+OneSystem: TypeAlias = ContextSystem | RewritingSystem
+
 
 @dataclass(frozen=True)
 class FoldedSystem:
     """One label, and a compressor per fold: each question is judged by the one that has not learned from its fold."""
 
     label: str
-    folds: tuple[ContextSystem, ...]
+    folds: tuple[OneSystem, ...]
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """What decides the choice in each fold."""
         return {"folds": [system.identity for system in self.folds]}
 
-    def at(self, question: str) -> ContextSystem:
+    def at(self, question: str) -> OneSystem:
         """The system of the fold that the question of this id is in."""
         return self.folds[fold_of(question, len(self.folds))]
 
 
-System: TypeAlias = ContextSystem | FoldedSystem
+System: TypeAlias = OneSystem | FoldedSystem
 
 
 @dataclass(frozen=True)
@@ -84,6 +128,22 @@ class Ranker:
         if self.reranker is not None:
             found = self.reranker.rerank(query, found, attender=attender)
         return found[: self.top_n]
+
+
+def settings_ranker(
+    settings: Settings, resources: Mapping[str, Callable[[], Any]], top_n: int
+) -> tuple[Ranker, dict[str, Any]]:
+    """The retriever and reranker of the settings, which keep ``top_n`` documents, and what they are as JSON values."""
+    retriever, reranker = settings.retriever, settings.reranker
+    ranker = Ranker(
+        registry.build("retriever", retriever.name, retriever.options, resources),
+        registry.build("reranker", reranker.name, reranker.options, resources) if reranker else None,
+        top_n,
+    )
+    return ranker, {
+        "retriever": stage_identity("retriever", retriever, resources),
+        "reranker": reranker and stage_identity("reranker", reranker, resources),
+    }
 
 
 def parse_system(text: str) -> tuple[str, StageSettings]:
@@ -135,12 +195,21 @@ def build_systems(
     return tuple(systems.values())
 
 
-def _build(text: str, resources: Mapping[str, Callable[[], Any]]) -> ContextSystem:
+def _build(text: str, resources: Mapping[str, Callable[[], Any]]) -> OneSystem:
     label, stage = parse_system(text)
-    options = registry.check_options("compressor", stage.name, stage.options, tuple(resources))
+    if stage.name in REWRITERS:
+        return _rewriting(label, stage)
     compressor = registry.build("compressor", stage.name, stage.options, resources)
-    identity = {"name": stage.name, "options": {key: _plain(value) for key, value in options.items()}}
-    return ContextSystem(label, compressor, identity)
+    return ContextSystem(label, compressor, stage_identity("compressor", stage, resources))
+
+
+def _rewriting(label: str, stage: StageSettings) -> RewritingSystem:
+    from rag.compressors.llmlingua import LlmLingua
+
+    if unknown := sorted(stage.options.keys() - {"attempts"}):
+        raise ConfigError(f"{stage.name}: unknown options {', '.join(unknown)}; accepted: attempts")
+    rewriter = LlmLingua(method=REWRITERS[stage.name], **stage.options)
+    return RewritingSystem(label, rewriter, {"name": stage.name, "options": {"attempts": rewriter.attempts}})
 
 
 def _build_folded(text: str, resources: Mapping[str, Callable[[], Any]], folds: int | None) -> FoldedSystem:
@@ -165,15 +234,3 @@ def _read_yaml(path: Path) -> Any:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"system file {path}: {' '.join(str(error).split())}") from None
-
-
-def _plain(value: Any) -> Any:
-    """An option as a JSON value; a file by name and content, so that another artefact of the same name is another."""
-    if isinstance(value, Path):
-        digest = hashlib.blake2b(value.read_bytes(), digest_size=8).hexdigest() if value.is_file() else None
-        return {"file": str(value), "digest": digest}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from rag.eval.collections import Collection
 from rag.eval.latency import Latency
 from rag.eval.retrieval import System, digest_of
 from rag.eval.runs import Run
+from rag.eval.stage_identity import stage_identity
 from rag.eval.systems import Found, Reranked, found, from_run, tokens_per_query
 from rag.resources import Resources
 from rag.stages import Retriever
@@ -117,7 +116,7 @@ class Lineup:
     def _found(self, stage: StageSettings, settings: Settings, depth: int) -> tuple[Found, dict[str, Any]]:
         """The retriever's list, and what decides it."""
         resources = self._shared(settings)
-        identity = {"retriever": _identity("retriever", stage), "depth": depth}
+        identity = {"retriever": stage_identity("retriever", stage, _PARTS), "depth": depth}
         if _takes("retriever", stage, "engine"):
             identity["engine"] = _engine_info(resources)
         if _takes("retriever", stage, "embedder"):
@@ -145,7 +144,8 @@ class Lineup:
         self, label: str, stage: StageSettings, settings: Settings, given: Found, candidates: Mapping[str, Any]
     ) -> None:
         resources = self._shared(settings)
-        identity: dict[str, Any] = {"candidates": dict(candidates), "reranker": _identity("reranker", stage)}
+        identity: dict[str, Any] = {"candidates": dict(candidates)}
+        identity["reranker"] = stage_identity("reranker", stage, _PARTS)
         reads = _takes("reranker", stage, "engine")
         if reads:
             identity["engine"] = _engine_info(resources)
@@ -193,19 +193,3 @@ def _engine_info(resources: Resources) -> dict[str, Any]:
 
 def _takes(kind: registry.Kind, stage: StageSettings, part: str) -> bool:
     return part in inspect.signature(registry.stage_class(kind, stage.name)).parameters
-
-
-def _identity(kind: registry.Kind, stage: StageSettings) -> dict[str, Any]:
-    options = registry.check_options(kind, stage.name, stage.options, _PARTS)
-    return {"name": stage.name, "options": {name: _plain(value) for name, value in options.items()}}
-
-
-def _plain(value: Any) -> Any:
-    """An option as a JSON value; a file by name and content, so that another artefact of the same name is another."""
-    if isinstance(value, str | Path) and os.path.isfile(value):
-        return {"file": str(value), "digest": hashlib.blake2b(Path(value).read_bytes(), digest_size=8).hexdigest()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

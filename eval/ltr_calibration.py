@@ -1,8 +1,8 @@
-"""Fitting calibrated relevance: every query once as it is and once without what answers it; judged on held-out ones."""
+"""Fitting calibrated relevance to reranked lists: of every query once as it is and once without what answers it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,19 +10,10 @@ from typing import Any, Literal
 from rag.errors import InputError, shown
 from rag.eval.collections import Collection
 from rag.eval.ltr_data import Watch, corpus_digest
-from rag.eval.ltr_folds import balanced_folds
 from rag.eval.record_log import record_log
-from rag.eval.systems import Found, found
+from rag.eval.systems import found
 from rag.eval.without import without
-from rag.rerankers.calibration import (
-    IsotonicCurve,
-    LogisticModel,
-    ReliabilityBin,
-    abstain_below,
-    brier,
-    expected_calibration_error,
-    reliability,
-)
+from rag.rerankers.calibration import IsotonicCurve, LogisticModel
 from rag.rerankers.calibration_artefact import list_row
 from rag.stages import Reranker, Retriever
 from rag.types import ScoredDocument
@@ -82,98 +73,6 @@ class Calibrators:
         return answerable, (answerable * self.relevant(item.scores)).tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """How good probabilities are: Brier score, that of always saying the base rate, ECE, and the diagram."""
-
-    count: int
-    base_rate: float
-    brier: float
-    brier_of_base_rate: float
-    ece: float
-    diagram: tuple[ReliabilityBin, ...]
-
-    @classmethod
-    def of(cls, probabilities: Sequence[float], labels: Sequence[int]) -> Quality:
-        """Measure them; see `rag.rerankers.calibration` for what is accepted."""
-        base = sum(labels) / len(labels)
-        return cls(
-            len(labels),
-            base,
-            brier(probabilities, labels),
-            base * (1 - base),
-            expected_calibration_error(probabilities, labels),
-            reliability(probabilities, labels),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Quality of both probabilities on lists that the calibrators did not see, and the threshold that it suggests.
-
-    ``caught`` is the share of lists without an answer that lie below ``threshold``, ``given_up`` that of those with.
-    The threshold was chosen on the same probabilities.
-    """
-
-    answerable: Quality
-    relevance: Quality
-    threshold: float
-    caught: float
-    given_up: float
-
-
-def hold_out(lists: Sequence[ScoredList], part_of: Callable[[ScoredList], Hashable], wrongly: float) -> HeldOut:
-    """Judge each part (a fold of queries, a collection) by calibrators fitted to the other parts.
-
-    Args:
-        lists: the reranked lists.
-        part_of: names the part of a list; both lists of a query must be in the same.
-        wrongly: share of answering lists that abstaining may give up.
-
-    Raises:
-        InputError: fewer than two parts, or what is left has lists of one kind only.
-    """
-    parts = dict.fromkeys(part_of(item) for item in lists)
-    if len(parts) < 2:
-        raise InputError(f"held-out figures need at least 2 parts of the queries, given {len(parts)}")
-    answerable: list[float] = []
-    answers: list[int] = []
-    relevance: list[float] = []
-    relevant: list[int] = []
-    for part in parts:
-        fitted = Calibrators.fit([item for item in lists if part_of(item) != part])
-        for item in (item for item in lists if part_of(item) == part):
-            of_list, of_documents = fitted.judge(item)
-            answerable.append(of_list)
-            answers.append(item.answers)
-            relevance += of_documents
-            relevant += item.relevant
-    threshold = abstain_below(answerable, answers, wrongly)
-    below = [(label, p < threshold) for p, label in zip(answerable, answers, strict=True)]
-    return HeldOut(
-        Quality.of(answerable, answers),
-        Quality.of(relevance, relevant),
-        threshold,
-        _share(low for label, low in below if not label),
-        _share(low for label, low in below if label),
-    )
-
-
-def by_fold(lists: Sequence[ScoredList], count: int) -> Callable[[ScoredList], Hashable]:
-    """Parts that are ``count`` folds of the queries, the same in every run.
-
-    Raises:
-        InputError: fewer queries than folds.
-    """
-    folds = balanced_folds((item.key for item in lists), count)
-    return lambda item: folds[item.key]
-
-
-def by_collection(item: ScoredList) -> Hashable:
-    """Parts that are whole collections."""
-    return item.collection
-
-
 def collect(
     source: Collection,
     retriever: Retriever,
@@ -201,14 +100,14 @@ def collect(
     with record_log(cache, header) as (records, write):
         done = {(record["query"], record["kind"]): record for record in records}
         kinds: dict[Kind, Retriever] = {"as it is": retriever, "without answers": without(retriever, removed)}
-        for kind, finds in kinds.items():
-            missing = [query for query in source.queries if (query.id, kind) not in done]
-            lists = found(source, finds, k) if missing else Found({})
-            for query in watch(missing, f"{source.name}, {kind}"):
-                ranked = reranker.rerank(query, lists(query))
-                record = _record(ranked, removed[query.id], signals)
-                done[query.id, kind] = {"query": query.id, "kind": kind, **record}
-                write(done[query.id, kind])
+        # Both lists of a query one after the other: they have most of their documents in common.
+        missing = [(query, kind) for query in source.queries for kind in kinds if (query.id, kind) not in done]
+        lists = {kind: found(source, finds, k) for kind, finds in kinds.items()} if missing else {}
+        for query, kind in watch(missing, source.name):
+            ranked = reranker.rerank(query, lists[kind](query))
+            record = _record(ranked, removed[query.id], signals)
+            done[query.id, kind] = {"query": query.id, "kind": kind, **record}
+            write(done[query.id, kind])
     return [
         ScoredList(source.name, query.id, record["row"], tuple(record["scores"]), tuple(record["relevant"]))
         for query in source.queries
@@ -226,8 +125,3 @@ def _record(ranked: Sequence[ScoredDocument], relevant: frozenset[str], signals:
         "scores": scores,
         "relevant": [int(item.document.id in relevant) for item in read],
     }
-
-
-def _share(flags: Any) -> float:
-    given = list(flags)
-    return sum(given) / len(given) if given else 0.0

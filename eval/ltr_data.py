@@ -16,15 +16,20 @@ from rag.attention.types import Head
 from rag.errors import InputError, shown
 from rag.eval.collections import Collection, load_beir
 from rag.eval.head_reader import read_with
+from rag.eval.probe_fit import Column
 from rag.eval.record_log import record_log
 from rag.eval.systems import Found
-from rag.rerankers.ltr import table_of
-from rag.rerankers.ltr_features import FeatureGroup, features_of
-from rag.rerankers.ltr_trees import Floats, LabelledFeatures
+from rag.rerankers.ltr_features import FEATURE_GROUPS, Candidates, Floats, feature_table, features_of
+from rag.rerankers.ltr_trees import LabelledFeatures
 from rag.types import Query, ScoredDocument
 
 Watch: TypeAlias = Callable[[Sequence[Any], str], Iterable[Any]]
 """Goes through a sequence, showing how far it is: ``watch(items, description)``."""
+
+STATISTIC = "best-token"
+"""What a column of a head holds: its late interaction, z-scored within the list."""
+
+_PLAIN = tuple(group for group in FEATURE_GROUPS if not group.reads_heads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,11 @@ class CandidateList:
         """A name of the query that is unique among collections."""
         return f"{self.collection}/{self.query}"
 
+    @property
+    def has_relevant(self) -> bool:
+        """Whether there is anything to learn from."""
+        return any(self.judgements.get(name, 0) > 0 for name in self.documents)
+
     def labelled(self) -> LabelledFeatures:
         """For learning; a grade below 0 counts as not relevant, as it does when measured."""
         grades = tuple(max(0, self.judgements.get(name, 0)) for name in self.documents)
@@ -106,23 +116,31 @@ class TableReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How candidates become features: the groups, the heads that their attention is read with, and the engine."""
+    """Every feature that needs no attention, and a column for each of ``heads``: what trees are given is chosen later.
+
+    Nothing is read with attention where there are no heads.
+    """
 
     engine: AttentionEngine
-    groups: tuple[FeatureGroup, ...]
     heads: tuple[Head, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the columns of a table are."""
+        return (
+            *(Column(feature.name) for feature in features_of(_PLAIN)),
+            *(Column(STATISTIC, head) for head in self.heads),
+        )
 
     def header(self) -> dict[str, Any]:
         """What the values depend on."""
-        return {
-            "features": [feature.name for feature in features_of(self.groups)],
-            "heads": [list(head) for head in self.heads],
-            "engine": read_with(self.engine),
-        }
+        read = {"engine": read_with(self.engine)} if self.heads else {}
+        return {"features": [str(column) for column in self.columns], **read}
 
     def table(self, query: Query, given: Sequence[ScoredDocument]) -> Floats:
-        """Features (D, F) of the candidates, all with text."""
-        return table_of(query, given, self.groups, self.heads, self.engine)
+        """Values (D, F) of the candidates, all with text."""
+        candidates = Candidates.read(query, given, self.heads, self.engine)
+        return np.concatenate([feature_table(candidates, _PLAIN), candidates.heads.T], axis=1)
 
 
 def collect(

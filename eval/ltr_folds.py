@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from rag.errors import InputError
 from rag.eval.ltr_data import CandidateList
 from rag.eval.measures import measure
 from rag.eval.runs import Ranking, Run
-from rag.rerankers.ltr_features import Feature
-from rag.rerankers.ltr_trees import Floats, LabelledFeatures, TreeParameters, Trees, fit
+from rag.standard_scores import Floats
+
+if TYPE_CHECKING:
+    from rag.eval.ltr_fit import Plan
+    from rag.eval.probe_fit import Column
 
 MEASURE = "nDCG@10"
 
@@ -35,25 +39,8 @@ class CrossValidation:
         return max(1, round(sum(self.rounds) / len(self.rounds)))
 
 
-def learnable(lists: Sequence[CandidateList]) -> list[LabelledFeatures]:
-    """The lists that hold something relevant, as training data.
-
-    Raises:
-        InputError: none does; names the queries.
-    """
-    labelled = [item.labelled() for item in lists if item.documents]
-    kept = [item for item in labelled if item.has_relevant]
-    if not kept:
-        names = ", ".join(item.key for item in lists[:10])
-        more = f" and {len(lists) - 10} more" if len(lists) > 10 else ""
-        raise InputError(f"no query has anything relevant among its candidates: {names or 'none given'}{more}")
-    return kept
-
-
-def cross_validate(
-    lists: Sequence[CandidateList], features: Sequence[Feature], parameters: TreeParameters, folds: int
-) -> CrossValidation:
-    """Score each list by trees that saw neither it nor its fold, not even to decide when to stop growing.
+def cross_validate(lists: Sequence[CandidateList], plan: Plan, folds: int) -> CrossValidation:
+    """Score each list by trees that saw neither it nor its fold, not even to choose heads or to stop growing.
 
     Of the other folds the next one is what growing is stopped on, and the rest are learned from.
 
@@ -69,9 +56,9 @@ def cross_validate(
     for fold, judged in enumerate(parts):
         stop = (fold + 1) % folds
         rest = [item for place, part in enumerate(parts) if place not in (fold, stop) for item in part]
-        trees = fit(learnable(rest), *_columns(features), parameters, learnable(parts[stop]))
-        rounds.append(trees.rounds)
-        scores.update(score_all(trees, judged))
+        ranker = plan.fit(rest, parts[stop])
+        rounds.append(ranker.trees.rounds)
+        scores |= ranker(judged)
     return CrossValidation({item.key: scores[item.key] for item in lists}, places, tuple(rounds))
 
 
@@ -88,55 +75,30 @@ def balanced_folds(keys: Iterable[str], count: int) -> dict[str, int]:
     return {name: place % count for place, name in enumerate(order)}
 
 
-def train(
-    lists: Sequence[CandidateList], features: Sequence[Feature], parameters: TreeParameters, rounds: int
-) -> Trees:
-    """``rounds`` trees fitted to all the lists.
-
-    Raises:
-        InputError: no list holds anything relevant; names the queries.
-    """
-    return fit(learnable(lists), *_columns(features), replace(parameters, rounds=rounds))
-
-
-def leave_one_out(
-    collections: Mapping[str, Sequence[CandidateList]],
-    features: Sequence[Feature],
-    parameters: TreeParameters,
-    folds: int,
-) -> dict[str, Scored]:
+def leave_one_out(collections: Mapping[str, Sequence[CandidateList]], plan: Plan, folds: int) -> dict[str, Floats]:
     """Each collection's lists scored by trees that were fitted to, and stopped on, the other collections alone."""
-    scores: dict[str, Scored] = {}
+    scores: dict[str, Floats] = {}
     for name, judged in collections.items():
         others = [item for other, lists in collections.items() if other != name for item in lists]
-        rounds = cross_validate(others, features, parameters, folds).typical_rounds
-        scores[name] = score_all(train(others, features, parameters, rounds), judged)
+        rounds = cross_validate(others, plan, folds).typical_rounds
+        scores |= plan.fit(others, rounds=rounds)(judged)
     return scores
 
 
-def score_all(trees: Trees, lists: Sequence[CandidateList]) -> dict[str, Floats]:
-    """The scores of each list's candidates."""
-    return {item.key: trees.score(item.values) if item.documents else np.empty(0) for item in lists}
-
-
-def column(lists: Sequence[CandidateList], features: Sequence[Feature], name: str) -> dict[str, Floats]:
-    """One feature as the score of each candidate; a missing value is the lowest of all."""
-    place = [feature.name for feature in features].index(name)
+def column(lists: Sequence[CandidateList], columns: Sequence[Column], name: str) -> dict[str, Floats]:
+    """One plain column as the score of each candidate; a missing value is the lowest of all."""
+    place = [str(item) for item in columns].index(name)
     return {item.key: np.nan_to_num(item.values[:, place], nan=-np.inf) for item in lists}
 
 
-def values(lists: Sequence[CandidateList], scores: Scored | None) -> dict[str, float]:
-    """nDCG@10 of each list sorted by its scores (None: as it came), ties in the order they came."""
-    run: Run = {item.key: _ranking(item, None if scores is None else scores[item.key]) for item in lists}
+def values(lists: Sequence[CandidateList], scores: Scored) -> dict[str, float]:
+    """nDCG@10 of each list sorted by its scores, ties in the order they came."""
+    run: Run = {item.key: _ranking(item, scores[item.key]) for item in lists}
     found = measure({item.key: item.judgements for item in lists}, run, (MEASURE,)).per_query[MEASURE]
     return dict(found)
 
 
-def _ranking(item: CandidateList, scores: Floats | None) -> Ranking:
+def _ranking(item: CandidateList, scores: Floats) -> Ranking:
     count = len(item.documents)
-    order = range(count) if scores is None else np.argsort(-scores, kind="stable").tolist()
+    order = np.argsort(-scores, kind="stable").tolist()
     return [(item.documents[place], float(count - rank)) for rank, place in enumerate(order)]
-
-
-def _columns(features: Sequence[Feature]) -> tuple[list[str], list[bool]]:
-    return [feature.name for feature in features], [feature.increasing for feature in features]

@@ -1,17 +1,15 @@
-"""The orderings and the ranking that `rag order effects` compares: named on the command line, built, told apart."""
+"""The orderings that `rag order effects` compares: named on the command line, built, told apart."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rag import registry
 from rag.compressors.ordering.slot_profile import shipped
-from rag.config import Settings
 from rag.errors import ConfigError, shown
-from rag.eval.context_systems import Ranker, parse_system
+from rag.eval.context_systems import parse_system
+from rag.eval.stage_identity import stage_identity
 from rag.stages import Ordering
 
 Parts = Mapping[str, Callable[[], Any]]
@@ -42,26 +40,6 @@ def build_orderings(given: Sequence[str], parts: Parts) -> tuple[dict[str, Order
         label, stage = parse_system(text)
         if label in built:
             raise ConfigError(f"two orderings are called {shown(label)}; give one of them a label: LABEL={text}")
-        options = registry.check_options("ordering", stage.name, stage.options, tuple(parts))
         built[label] = registry.build("ordering", stage.name, stage.options, parts)
-        identities[label] = {"name": stage.name, "options": {key: _identity(of) for key, of in options.items()}}
+        identities[label] = stage_identity("ordering", stage, parts)
     return built, identities
-
-
-def settings_ranker(settings: Settings, parts: Parts, top_n: int) -> tuple[Ranker, dict[str, Any]]:
-    """The retriever and reranker of the settings, which keep ``top_n`` documents, and what they are as JSON values."""
-    reranker = settings.reranker
-    ranker = Ranker(
-        registry.build("retriever", settings.retriever.name, settings.retriever.options, parts),
-        registry.build("reranker", reranker.name, reranker.options, parts) if reranker else None,
-        top_n,
-    )
-    stages = {"retriever": settings.retriever, "reranker": reranker}
-    return ranker, {kind: stage and stage.model_dump(mode="json") for kind, stage in stages.items()}
-
-
-def _identity(option: Any) -> Any:
-    """A file by its content too: a profile that was measured anew under the same name is another one."""
-    if isinstance(option, Path):
-        return {"file": str(option), "digest": hashlib.blake2b(option.read_bytes(), digest_size=8).hexdigest()}
-    return option

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +21,15 @@ Scores = Mapping[str, Floats]
 """Key of a list to the scores of its items."""
 Measure = Callable[[Scores], Mapping[str, float]]
 """Key of each list to how good these scores are for it."""
+
+
+class Keyed(Protocol):
+    """A list that has a key."""
+
+    @property
+    def key(self) -> str:
+        """A name that is unique among all lists."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,7 @@ def signals(collections: Mapping[str, Sequence[LabelledItems]], columns: Sequenc
 
 
 def judge(
-    collections: Mapping[str, Sequence[LabelledItems]], orders: Mapping[str, Scores], measure: Measure
+    collections: Mapping[str, Sequence[Keyed]], orders: Mapping[str, Scores], measure: Measure
 ) -> list[Judgement]:
     """Each collection's mean under each order; p of the paired randomisation test against the first that is given."""
     measured = {name: measure(scores) for name, scores in orders.items()}

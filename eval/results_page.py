@@ -9,6 +9,9 @@ the table stands in its place::
     labels: {heads: heads (default)}
     ```
 
+A block with ``collections`` in place of ``file`` is the table of methods (`rag.eval.results_methods`). Where a record
+is not there yet, the block's ``pending`` stands for it.
+
 A record that the template does not name is shown at the end, and one of a kind that has no view is listed there:
 nothing that was measured is left out.
 """
@@ -16,13 +19,14 @@ nothing that was measured is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from rag.errors import InputError, RagError
+from rag.eval.results_methods import files_of, methods
 from rag.eval.results_views import VIEWS, kind_of
 from rag.eval.runs import read_json
 
@@ -54,11 +58,9 @@ def results_page(template: str, records: Mapping[str, Any]) -> str:
         line = template.count("\n", 0, match.start()) + 1
         try:
             options = _options(match[1])
-            name = options["file"]
-            if name not in records:
-                raise InputError(f"no record {name!r}; there are: {', '.join(records) or 'none'}")
-            used.add(name)
-            return _shown(records[name], options)
+            names = [options["file"]] if "file" in options else files_of(options)
+            used.update(names)
+            return _text(names, records, options)
         except (RagError, KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
             raise InputError(f"template, line {line}: {problem}") from None
@@ -72,9 +74,21 @@ def _options(text: str) -> dict[str, Any]:
         options = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(options, dict) or not isinstance(options.get("file"), str):
-        raise InputError("a record block is YAML with `file: NAME.json`")
+    if not isinstance(options, dict) or not ("collections" in options or isinstance(options.get("file"), str)):
+        raise InputError("a record block is YAML with `file: NAME.json`, or `collections` for the table of methods")
     return options
+
+
+def _text(names: Sequence[str], records: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """What stands in the place of a block that shows the records ``names``."""
+    missing = [name for name in names if name not in records]
+    if missing and "pending" not in options:
+        raise InputError(f"no record {missing[0]!r}; there are: {', '.join(records) or 'none'}")
+    pending = [str(options["pending"])] if missing else []
+    if len(missing) == len(names):
+        return "".join(pending)
+    text = _shown(records[options["file"]], options) if "file" in options else methods(records, options)
+    return "\n\n".join([text, *pending])
 
 
 def _shown(record: Any, options: Mapping[str, Any]) -> str:

@@ -5,18 +5,16 @@ A view takes a record and options from the page's template, and gives the text t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from rag.errors import InputError, shown
 from rag.eval.collections import SYNTHETIC_NOTE
 from rag.eval.report_record import baseline_of, measures_of
+from rag.eval.results_experiments import breakeven, calibration, order_effects
+from rag.eval.results_tables import Columns, Options, Record, cell, lines, p_value, table
 
-Record: TypeAlias = Mapping[str, Any]
-Options: TypeAlias = Mapping[str, Any]
 View: TypeAlias = Callable[[Record, Options], str]
-Columns: TypeAlias = Mapping[str, tuple[str, str]]
-"""Heading of a column to the figure's name and its format."""
 
 _SIZES: Columns = {
     "passages": ("passages", "d"),
@@ -82,6 +80,17 @@ _RETRIEVAL: Columns = {
     "index MiB": ("index_mib", ".1f"),
     "noisy": ("noisy", "flag"),
 }
+_RERANKERS: Columns = {
+    "method": ("system", "s"),
+    "cold s": ("cold_s", ".3g"),
+    "least": ("cold_least_s", ".3g"),
+    "most": ("cold_most_s", ".3g"),
+    "ratio": ("cold_ratio", ".2f"),
+    "warm s": ("warm_s", ".3g"),
+    "least ": ("warm_least_s", ".3g"),
+    "most ": ("warm_most_s", ".3g"),
+    "ratio ": ("warm_ratio", ".2f"),
+}
 _CONTEXT: Columns = {
     "kept": ("ratio", ".3f"),
     "recall": ("recall", ".3f"),
@@ -90,7 +99,6 @@ _CONTEXT: Columns = {
     "EM": ("exact_match", ".3f"),
     "F1": ("f1", ".3f"),
 }
-_LEAST_P = 0.0001
 
 
 def kind_of(record: Any) -> str:
@@ -101,15 +109,6 @@ def kind_of(record: Any) -> str:
     if isinstance(said, str):
         return f"bench {said}" if said == "retrieval" and "benchmark" in record else said
     return "retrieval" if "systems" in record and "queries" in record else "unknown"
-
-
-def table(columns: Columns, rows: Iterable[Mapping[str, Any]], heading: str | None = None) -> str:
-    """A Markdown table; what is None or missing is a dash. ``heading`` stands in for the first column's."""
-    heads = list(columns)
-    if heading is not None:
-        heads[0] = heading
-    lines = [[_cell(row.get(name), form) for name, form in columns.values()] for row in rows]
-    return _lines([heads, ["---"] * len(heads), *lines])
 
 
 def ranking(record: Record, options: Options) -> str:
@@ -125,16 +124,16 @@ def ranking(record: Record, options: Options) -> str:
     if missing := [name for name in names if name not in rows]:
         raise InputError(f"the record has no system {shown(missing[0])}; it has: {', '.join(rows)}")
     called = options.get("baseline_label") or baseline
-    heads = [options.get("heading") or f"{record['collection']}, {record['queries']} queries"]
-    lines = [[*heads, *measures, f"against {called}", "p"], ["---"] * (len(measures) + 3)]
+    heading = options.get("heading") or f"{record['collection']}, {record['queries']} queries"
+    cells = []
     for name in names:
         row = rows[name]
         figures = [f"{row[measure]:{'.4f' if measure == first else '.3f'}}" for measure in measures]
         difference = row.get(f"{first} diff")
         compared = ["", ""] if difference is None else [f"{difference:+.3f}", p_value(row[f"{first} p"])]
-        lines.append([str(labels.get(name, name)), *figures, *compared])
+        cells.append([str(labels.get(name, name)), *figures, *compared])
     note = f"Synthetic: {SYNTHETIC_NOTE}.\n\n" if record.get("synthetic") else ""
-    return note + _lines(lines)
+    return note + lines([heading, *measures, f"against {called}", "p"], cells)
 
 
 def context(record: Record, options: Options) -> str:
@@ -142,11 +141,6 @@ def context(record: Record, options: Options) -> str:
     only = options.get("collection")
     names = [only] if only else list(dict.fromkeys(row["collection"] for row in record["rows"]))
     return "\n\n".join(_context_table(record, name, options) for name in names)
-
-
-def p_value(p: float) -> str:
-    """A p value of at most four decimals and two digits."""
-    return f"< {_LEAST_P}" if p < _LEAST_P else f"{round(p, 4):.2g}"
 
 
 def _tables(*parts: tuple[str, str, Columns]) -> View:
@@ -204,27 +198,13 @@ def _context_table(record: Record, collection: str, options: Options) -> str:
     columns = {head: of for head, of in _CONTEXT.items() if any(of[0] in row["means"] for row in rows)}
     measure = "recall" if any("recall" in row["means"] for row in rows) else "retention"
     heads = [f"{collection}, {rows[0]['questions']} questions", "budget", *columns]
-    lines = [[*heads, f"{measure} against {record['baseline']}", "p"], ["---"] * (len(heads) + 2)]
+    cells = []
     for row in rows:
         against = row["against"].get(measure)
         compared = [f"{against['difference']:+.3f}", p_value(against["p_randomisation"])] if against else ["", ""]
-        figures = [_cell(row["means"].get(name), form) for name, form in columns.values()]
-        lines.append([str(labels.get(row["system"], row["system"])), f"{row['budget']:g}", *figures, *compared])
-    return _lines(lines)
-
-
-def _cell(value: Any, form: str) -> str:
-    if form == "flag":
-        return "yes" if value else ""
-    return "-" if value is None else format(value, form)
-
-
-def _lines(rows: Iterable[Sequence[str]]) -> str:
-    return (
-        "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-        .replace("|  |", "| |")
-        .replace("|  |", "| |")
-    )
+        figures = [cell(row["means"].get(name), form) for name, form in columns.values()]
+        cells.append([str(labels.get(row["system"], row["system"])), f"{row['budget']:g}", *figures, *compared])
+    return lines([*heads, f"{measure} against {record['baseline']}", "p"], cells)
 
 
 VIEWS: Mapping[str, View] = {
@@ -246,6 +226,10 @@ VIEWS: Mapping[str, View] = {
         ("Rerankers", "rows.rerank", _PEERS),
         ("Compressors", "rows.compress", _COMPRESSING_PEERS),
     ),
+    "breakeven": breakeven,
+    "order-effects": order_effects,
+    "calibration": calibration,
+    "rerankers": _tables(("", "rows", _RERANKERS)),
     "bench retrieval": _tables(("", "rows", _RETRIEVAL)),
 }
 """By the kind of record."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +15,7 @@ from rag.eval import journal
 from rag.eval.collections import Collection
 from rag.eval.latency import Latency, latency
 from rag.eval.measures import DEFAULT_MEASURES, Evaluation, measure
+from rag.eval.progress import progress_bar
 from rag.eval.runs import Ranking, Run, ranking, sort_ranking, without_self
 from rag.eval.significance import Interval, bootstrap_interval, holm, paired_t_test, randomisation_test
 from rag.types import Query, ScoredDocument
@@ -216,15 +216,3 @@ def digest_of(value: Any) -> str:
     """A digest of a JSON value."""
     text = json.dumps(value, sort_keys=True)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-@contextmanager
-def progress_bar(visible: bool, total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on standard error; the function it gives moves it on by one and says at what."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not visible) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda name: bar.update(task, advance=1, description=name)

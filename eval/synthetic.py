@@ -17,8 +17,8 @@ from typing import Any
 
 from rag.errors import InputError
 from rag.eval.collections import SYNTHETIC_FILE, SYNTHETIC_NOTE
+from rag.eval.progress import progress_bar
 from rag.eval.reader import LocalReader
-from rag.eval.retrieval import progress_bar
 from rag.types import Document, Query
 from rag.words import Tokeniser
 

@@ -12,8 +12,9 @@ from rag.checks import full_text
 from rag.errors import InputError
 from rag.eval.collections import Collection
 from rag.eval.latency import Latency, latency
+from rag.eval.progress import progress_bar
 from rag.eval.record_log import record_log
-from rag.eval.retrieval import digest_of, fingerprint, progress_bar
+from rag.eval.retrieval import digest_of, fingerprint
 from rag.eval.runs import Run
 from rag.stages import Reranker, Retriever
 from rag.types import Query, ScoredDocument

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
+from rag.digests import text_digest
 from rag.embedding import Matrix, TextEmbedder, checked_texts, mean_of_windows
 from rag.errors import BudgetError
 
@@ -72,7 +72,7 @@ class KeptEmbeddings:
         checked = checked_texts(texts)
         if not checked:
             return self.embedder.encode_windows(checked)
-        keys = [_key(text) for text in checked]
+        keys = [text_digest(text) for text in checked]
         with self._lock:
             rows = {key: found for key in dict.fromkeys(keys) if (found := self._entries.get(key)) is not None}
         missing = {key: text for key, text in zip(keys, checked, strict=True) if key not in rows}
@@ -92,7 +92,3 @@ class KeptEmbeddings:
 
 def _cost(windows: Matrix) -> int:
     return windows.nbytes + _ENTRY_BYTES
-
-
-def _key(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from typing import Any
 
 import regex
+from cachetools import LRUCache, cached
 
+from rag.digests import text_digest
 from rag.errors import ConfigError
 from rag.types import Span
 
@@ -69,6 +72,9 @@ _SNOWBALL = {
     "tr": "turkish",
     "yi": "yiddish",
 }
+
+# About 100 bytes each.
+_KEPT_TERMS = 200_000
 
 _LOCAL = threading.local()
 
@@ -154,6 +160,18 @@ class Tokeniser:
             else:
                 found += [(term, Span(*part.span())) for term in self(part[0])]
         return found
+
+
+@cache
+def term_sets(stemmer: str | None) -> Callable[[str], frozenset[str]]:
+    """Text to the set of its terms, for passages that are compared with one question after the other.
+
+    Those of texts seen lately are kept, up to `_KEPT_TERMS` in all. Terms are reduced by the Snowball language
+    ``stemmer``; None leaves them as they are, without the stop words of English. Safe to call from many threads.
+    """
+    tokenise = Tokeniser(stemmer or "english", stem=stemmer is not None)
+    kept: LRUCache[bytes, frozenset[str]] = LRUCache(_KEPT_TERMS, getsizeof=lambda terms: 1 + len(terms))
+    return cached(kept, key=text_digest, lock=threading.Lock())(lambda text: frozenset(tokenise(text)))
 
 
 def _terms(text: str, min_length: int) -> Iterable[str]:

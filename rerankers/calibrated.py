@@ -44,7 +44,7 @@ class CalibratedReranker:
         embedder: TextEmbedder | None = None,
         *,
         file: Path,
-        reranker: StageSettings | str = "heads",
+        reranker: StageSettings | str = "probe",
     ) -> None:
         name, options = (reranker, {}) if isinstance(reranker, str) else (reranker.name, reranker.options)
         self._model = RelevanceModel.load(file)

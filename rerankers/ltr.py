@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from pathlib import Path
 
-from rag.attention.types import Attender, AttentionSpec, Engine, Head
+from rag.attention.types import Attender, AttentionSpec, Engine
 from rag.registry import register
 from rag.rerankers.listwise import Scores, rerank_readable
 from rag.rerankers.ltr_artefact import LtrModel
-from rag.rerankers.ltr_features import Candidates, FeatureGroup, Floats, feature_table, specs_of
+from rag.rerankers.ltr_features import Candidates, feature_table, spec_of
 from rag.types import Query, ScoredDocument
-
-
-def table_of(
-    query: Query,
-    given: Sequence[ScoredDocument],
-    groups: Sequence[FeatureGroup],
-    heads: tuple[Head, ...],
-    attender: Attender,
-) -> Floats:
-    """The feature table (D, F) of candidates that all have text; attention is read in one pass, and only if needed."""
-    from rag.attention.shared import SharedPass
-
-    shared = SharedPass(attender, query, specs_of(groups, heads))
-    documents = [item.document for item in given]
-    candidates = Candidates(query, tuple(given), heads, lambda spec: shared.attend(query, documents, spec))
-    return feature_table(candidates, groups)
 
 
 @register("reranker", "lambdamart")
@@ -39,32 +22,33 @@ class LambdaMartReranker:
 
     Args:
         engine: reads attention where no shared pass is given.
-        model: the file that `rag ltr train` wrote; None for the one that ships.
+        model: the file that `rag ltr train` wrote; None for the one that ships with the engine's model.
 
     Raises:
         ArtefactError: the file is damaged, or was made for other features, another model, wording or layout.
-        ConfigError: no file is given and none ships.
+        ConfigError: no file is given and none ships for the engine's model.
     """
 
     def __init__(self, engine: Engine, *, model: Path | None = None) -> None:
-        artefact = LtrModel.shipped() if model is None else LtrModel.load(model)
+        artefact = LtrModel.choose(engine, model)
+        self._engine = engine
         self._groups = artefact.feature_groups()
         self._heads = artefact.heads
-        self._engine = engine
-        self._trees = artefact.ranker(engine)
+        self._trees = artefact.ranker()
 
     @property
     def spec(self) -> AttentionSpec | None:
         """What the model's features read with attention; None where no feature does."""
-        specs = specs_of(self._groups, self._heads)
-        return reduce(AttentionSpec.union, specs) if specs else None
+        return spec_of(self._heads)
 
     def rerank(
         self, query: Query, documents: Sequence[ScoredDocument], *, attender: Attender | None = None
     ) -> list[ScoredDocument]:
         """See `rag.stages.Reranker`."""
-        return rerank_readable(documents, lambda given: self._scores(query, given, attender or self._engine))
 
-    def _scores(self, query: Query, given: Sequence[ScoredDocument], attender: Attender) -> Scores:
-        scores = self._trees.score(table_of(query, given, self._groups, self._heads, attender)).tolist()
-        return scores, {"lambdamart": scores}
+        def scores(given: Sequence[ScoredDocument]) -> Scores:
+            candidates = Candidates.read(query, given, self._heads, attender or self._engine)
+            values = self._trees.score(feature_table(candidates, self._groups)).tolist()
+            return values, {"lambdamart": values}
+
+        return rerank_readable(documents, scores)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from importlib import resources
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -13,17 +13,14 @@ from rag.errors import ArtefactError, ConfigError, RagError
 from rag.rerankers.ltr_features import FeatureGroup, choose_groups, features_of
 from rag.rerankers.ltr_trees import Trees
 
-SHIPPED = "lambdamart.json"
-"""The default model, in ``rag/data/ltr/``."""
-
 
 class LtrModel(Artefact, frozen=True):
     """Trees with their feature table, and where they come from.
 
     ``features`` are the columns in order, ``increasing`` those that the trees are monotone in. ``engine`` and ``heads``
     say what attention was read with; None and empty where no feature reads attention. The lists were the ``k`` best of
-    ``retriever``. ``parameters`` say how the trees were grown, ``figures`` what cross-validation gave; ``digest``
-    is the SHA-256 of ``trees``.
+    ``retriever``. ``parameters`` say how the trees were grown, ``figures`` the mean nDCG@10 of each collection and
+    order; ``digest`` is the SHA-256 of ``trees``.
     """
 
     refusal: ClassVar[str] = "is not a LambdaMART model"
@@ -58,17 +55,28 @@ class LtrModel(Artefact, frozen=True):
         return model
 
     @classmethod
-    def shipped(cls) -> LtrModel:
-        """The model that comes with the package.
+    def choose(cls, engine: Engine, given: Path | None) -> LtrModel:
+        """The model of a file, or the one that ships for the engine's model.
 
         Raises:
-            ConfigError: none does.
+            ArtefactError: a file that is no LambdaMART model, is damaged, or was made with another model, wording or
+                layout.
+            ConfigError: no file is given and none ships for the engine's model.
         """
-        place = resources.files("rag").joinpath("data", "ltr", SHIPPED)
-        if not place.is_file():
-            raise ConfigError("no LambdaMART model ships: train one with `rag ltr train` and name it (option model)")
-        with resources.as_file(place) as path:
-            return cls.load(path)
+        if given is not None:
+            model = cls.load(given)
+            if model.engine is not None:
+                model.engine.check(engine, f"LambdaMART model {given}")
+            return model
+        made_for = [(item, item.engine) for item in shipped() if item.engine is not None]
+        found = next((item for item, identity in made_for if identity.matches(engine)), None)
+        if found is None:
+            known = ", ".join(sorted({identity.model for _, identity in made_for})) or "none"
+            raise ConfigError(
+                f"no LambdaMART model ships for model {engine.info()['model']!r} with this prompt and layout; "
+                f"known: {known}. Train one with `rag ltr train`, and name its file (option model)"
+            )
+        return found
 
     def feature_groups(self) -> tuple[FeatureGroup, ...]:
         """The groups that make the model's table.
@@ -86,19 +94,23 @@ class LtrModel(Artefact, frozen=True):
             raise ArtefactError(f"LambdaMART model: expected features {expected}; found {given}")
         return groups
 
-    def ranker(self, engine: Engine) -> Trees:
-        """The trees, ready to score, if attention is read as in training.
+    def ranker(self) -> Trees:
+        """The trees, ready to score.
 
         Raises:
-            ArtefactError: another model, prompt or layout, or trees that LightGBM cannot read.
+            ArtefactError: LightGBM cannot read them.
         """
-        if self.engine is not None:
-            self.engine.check(engine, "LambdaMART model")
         return Trees.from_text(self.trees, self.features)
 
     def trained_on(self, queries: dict[str, str]) -> tuple[str, ...]:
         """Those query ids of ``queries`` (id to text) whose text was learned from: they may not judge the model."""
         return seen(self.data, queries)
+
+
+@cache
+def shipped() -> tuple[LtrModel, ...]:
+    """The models that come with the package."""
+    return LtrModel.shipped_in("ltr")
 
 
 def digest(text: str) -> str:

@@ -11,22 +11,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from rag.attention.types import AttentionSpec, Head
+from rag.attention.types import Attender, AttentionSpec, Head
+from rag.bridges import Wording, named_titles
 from rag.errors import ConfigError, ModelOutputError, shown
 from rag.rerankers.lexical import LexicalFeatures, lexical_features
-from rag.standard_scores import standard_scores
+from rag.standard_scores import Floats, standard_scores
 from rag.types import Query, ScoredDocument
 from rag.words import Tokeniser
-
-if TYPE_CHECKING:
-    from rag.attention.types import AttentionMap
-
-Floats = npt.NDArray[np.float64]
 
 
 class Feature(NamedTuple):
@@ -43,27 +38,45 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What a group may look at: the query, its documents (all with text), and attention for a spec it has announced.
+    """What a group may look at: the query, its D documents (all with text), and what H heads say of them.
 
-    ``heads`` are those that the table was made, or its model trained, with.
+    ``heads`` is late interaction through attention (`rag.attention.late_interaction`) of every head that the table is
+    made with, z-scored within the list: (H, D); no rows where no group looks at them.
     """
 
     query: Query
     documents: tuple[ScoredDocument, ...]
-    heads: tuple[Head, ...]
-    attend: Callable[[AttentionSpec], AttentionMap]
+    heads: Floats
+
+    @classmethod
+    def read(
+        cls, query: Query, documents: Sequence[ScoredDocument], heads: Sequence[Head], attender: Attender
+    ) -> Candidates:
+        """Candidates with the scores of ``heads``; nothing is read where there are none."""
+        spec = spec_of(heads)
+        if spec is None:
+            return cls(query, tuple(documents), np.empty((0, len(documents))))
+        from rag.attention.late_interaction import best_token_scores
+
+        answer = attender.attend(query, [item.document for item in documents], spec)
+        return cls(query, tuple(documents), standard_scores(best_token_scores(answer, heads).double().numpy()))
+
+
+def spec_of(heads: Sequence[Head]) -> AttentionSpec | None:
+    """What a table with these heads reads with attention: every row of the query; None where there are none."""
+    return AttentionSpec(tuple(heads), ("all",)) if heads else None
 
 
 class FeatureGroup(NamedTuple):
     """Columns that are computed together: ``compute`` gives (D, number of features).
 
-    ``spec`` says what the group reads with attention, given the heads; None where it reads nothing.
+    ``reads_heads``: they are made of `Candidates.heads`.
     """
 
     name: str
     features: tuple[Feature, ...]
     compute: Callable[[Candidates], Floats]
-    spec: Callable[[tuple[Head, ...]], AttentionSpec] | None = None
+    reads_heads: bool = False
 
 
 @cache
@@ -90,17 +103,15 @@ def _incoming(candidates: Candidates) -> Floats:
     return np.stack((scores, 1 / np.array([item.rank for item in candidates.documents], dtype=np.float64)), axis=1)
 
 
-def _attention(candidates: Candidates) -> Floats:
-    """The heads' mean, each head z-scored within the list, as the reranker ``heads`` has it; and their disagreement."""
-    from rag.rerankers.scores import head_scores, zscore
-
-    answer = candidates.attend(_document_heads(candidates.heads))
-    heads = zscore(head_scores(answer, candidates.heads))
-    return np.stack((zscore(heads.mean(0)).numpy(), heads.std(0, correction=0).numpy()), axis=1)
+def _bridges(candidates: Candidates) -> Floats:
+    first = np.array([item.score for item in candidates.documents], dtype=np.float64)
+    wording = Wording.of_documents(candidates.query, [item.document for item in candidates.documents])
+    return named_titles(first, wording)[:, None]
 
 
-def _document_heads(heads: tuple[Head, ...]) -> AttentionSpec:
-    return AttentionSpec(heads, calibrated=True)
+def head_features(heads: Floats) -> Floats:
+    """Mean of the heads' z-scores (H, D), itself z-scored, and their standard deviation: (D, 2)."""
+    return np.stack((standard_scores(heads.mean(0)), heads.std(0)), axis=1)
 
 
 def _noted(documents: Sequence[ScoredDocument], name: str) -> Floats:
@@ -123,13 +134,20 @@ FEATURE_GROUPS: tuple[FeatureGroup, ...] = (
         _retrieval,
     ),
     FeatureGroup("incoming", (Feature("incoming", True), Feature("incoming_rank", True)), _incoming),
-    FeatureGroup("attention", (Feature("attention", True), Feature("attention_spread")), _attention, _document_heads),
+    FeatureGroup("bridges", (Feature("named_titles", True),), _bridges),
+    FeatureGroup(
+        "attention",
+        (Feature("late_interaction", True), Feature("late_interaction_spread")),
+        lambda candidates: head_features(candidates.heads),
+        reads_heads=True,
+    ),
 )
 """Every group, in the order of its columns.
 
 ``lexical``: see `LexicalFeatures`. ``retrieval``: score of each member of the retriever, z-scored over the documents of
 the list that it found, 1 / its rank, and the raw cosine. ``incoming``: the score and 1 / the rank that the candidates
-came with. ``attention``: calibrated attention of the document heads.
+came with. ``bridges``: `rag.bridges.named_titles`, starting from that score. ``attention``: late interaction, averaged
+over the heads, and how much they disagree.
 """
 
 
@@ -155,9 +173,9 @@ def features_of(groups: Sequence[FeatureGroup]) -> tuple[Feature, ...]:
     return tuple(feature for group in groups for feature in group.features)
 
 
-def specs_of(groups: Sequence[FeatureGroup], heads: tuple[Head, ...]) -> tuple[AttentionSpec, ...]:
-    """What the groups read with attention; empty where none of them does."""
-    return tuple(group.spec(heads) for group in groups if group.spec is not None)
+def read_heads(groups: Sequence[FeatureGroup]) -> bool:
+    """Whether a table made of these groups needs attention."""
+    return any(group.reads_heads for group in groups)
 
 
 def feature_table(candidates: Candidates, groups: Sequence[FeatureGroup]) -> Floats:

@@ -11,7 +11,8 @@ import numpy as np
 from rag.attention.late_interaction import best_token_scores
 from rag.attention.probe import Probe, attention_part
 from rag.attention.types import Attender, AttentionMap, AttentionSpec, Engine, Head
-from rag.bridges import Wording, bridged
+from rag.bridges import BRIDGES, Wording, bridged
+from rag.errors import ArtefactError
 from rag.registry import register
 from rag.rerankers.listwise import Scores, rerank_readable
 from rag.standard_scores import Floats, standard_scores
@@ -47,12 +48,19 @@ class ProbeReranker:
 
     Raises:
         ConfigError: no probe is given and none ships for this model.
-        ArtefactError: a file that is no document probe, or was made for another model, wording or layout.
+        ArtefactError: a file that is no document probe, or was made for another model, wording or layout, or that
+            weighs a bridge which is for sentences.
     """
 
     def __init__(self, engine: Engine, *, probe: Path | None = None) -> None:
         self._engine = engine
         self._probe = Probe.choose(engine, "document", probe, frozenset(STATISTICS))
+        # Any other name is that of a retriever, which none that a bridge has can be.
+        if unknown := sorted(self._probe.signals.keys() & BRIDGES.keys() - set(FOLLOWING)):
+            raise ArtefactError(
+                f"probe {probe}: expected signals that are retrievers' names or among {', '.join(FOLLOWING)}; "
+                f"found {', '.join(unknown)}, for sentences only"
+            )
 
     @property
     def spec(self) -> AttentionSpec:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from rag.api.fields import NOT_EMPTY, Count, Natural, NotBlank, Question, Whole
+from rag.api.fields import NOT_EMPTY, Count, Natural, NotBlank, Question, Whole, text_alone
 from rag.api.schemas import BudgetInput, Characters, DocumentInput, Reply, SentenceReply, StrictModel
 
 ANY_MODEL = "Any name. What answers is the model that is served (`/v1/models`)."
@@ -79,14 +78,7 @@ class JinaDocument(LenientModel):
 
     text: str
 
-    @model_validator(mode="before")
-    @classmethod
-    def _text_alone(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"text": value}
-        if not isinstance(value, dict):
-            raise PydanticCustomError("document_type", "must be a string, or an object with a text")
-        return value
+    _text_alone = model_validator(mode="before")(text_alone)
 
 
 class JinaRequest(LenientModel):

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 
 from rag.artefacts import require_same
 from rag.attention.heads import Task
-from rag.attention.types import Head
+from rag.attention.types import Head, Layout
 from rag.errors import ArtefactError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class AdapterInfo(pydantic.BaseModel, frozen=True, extra="forbid"):
     model: str
     fingerprint: str
     template: str
-    layout: Literal["block", "causal"]
+    layout: Layout
     alpha: Annotated[pydantic.FiniteFloat, pydantic.Field(gt=0)]
     exit_layer: Annotated[int, pydantic.Field(ge=0)]
     tasks: dict[Task, TaskHeads]

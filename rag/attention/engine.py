@@ -4,52 +4,32 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 
-from rag.attention import published
 from rag.attention.adapter import AttentionAdapter
-from rag.attention.blocks import BlockEncoder, BlockGather, BlockIds, Scratch, block_key
+from rag.attention.blocks import BlockEncoder, BlockIds, block_key
 from rag.attention.decoder import Decoder
 from rag.attention.disk import BlockStore, StoreIdentity, frame_digest, open_for_lookups
-from rag.attention.heads import HeadList, default_heads
+from rag.attention.head_choice import named_heads
+from rag.attention.heads import default_heads
+from rag.attention.layout import PromptLayout
 from rag.attention.memory import give_back_freed, in_halves
-from rag.attention.passes import LayerStack, ReadPass, run
 from rag.attention.precompute import PrecomputeReport, Progress, precompute, shipped_depth
 from rag.attention.prompt import Prompter
+from rag.attention.query_reader import QueryReader
 from rag.attention.store import BlockCache, CacheStats, Precision, StoredBlock
-from rag.attention.suffix import ReadGroup, Suffix, branch
 from rag.attention.template import DEFAULT_TEMPLATE, Template
-from rag.attention.types import AttentionMap, AttentionSpec, BlockSpan, Head, HeadChoice, Rows
-from rag.errors import ConfigError, InputError, LimitError, ModelOutputError
+from rag.attention.types import AttentionMap, AttentionRequest, AttentionSpec, Head, HeadChoice, Layout
+from rag.errors import ConfigError, InputError
 from rag.models.load import DType
 from rag.sentences import sentences
 from rag.types import Document, Query, Span
 
-Layout = Literal["block", "causal"]
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionRequest:
-    """One query over one list of documents, and what is to be read."""
-
-    query: Query
-    documents: tuple[Document, ...]
-    spec: AttentionSpec
-
-
-@dataclass(frozen=True, slots=True)
-class _LaidOut:
-    """A request in the engine's layout: the blocks to encode, where each window lies in them, and the query's branch
-    of the suffix.
-    """
-
-    blocks: tuple[BlockIds, ...]
-    spans: tuple[BlockSpan, ...]
-    query: tuple[int, ...]
+__all__ = ["AttentionEngine", "AttentionRequest", "Decoder", "Layout"]
 
 
 class AttentionEngine:
@@ -120,6 +100,7 @@ class AttentionEngine:
             self.decoder.require_window(window_tokens)
             self.decoder.require_budget(cache_bytes, cache_precision, window_tokens)
         self._prompter = Prompter(self.decoder.tokenizer, template, split, window_tokens, overlap_tokens)
+        self._prompts = PromptLayout(layout, self._prompter, self.decoder, window_tokens)
         if batch_tokens is None:
             batch_tokens = 1024 if str(self._model.device) == "cpu" else 16384
         self._batch_tokens = batch_tokens
@@ -130,8 +111,8 @@ class AttentionEngine:
             self._disk = open_for_lookups(store, self._identity, self._model.device)  # type: ignore[arg-type]
         self._cache = BlockCache(cache_bytes, cache_precision, self._disk)
         self._encoder = BlockEncoder(self._model, self._prompter.prefix, self._cache, batch_tokens)
-        self._scratch = Scratch()
         self._lock = threading.RLock()
+        self._reader = QueryReader(self._model, self._encoder, self._prompter, self._lock)
 
     # ---- what the model is -------------------------------------------------------------------------------------
 
@@ -175,17 +156,7 @@ class AttentionEngine:
         """
         if given is None:
             return self.default_heads(task)
-        if isinstance(given, str | Path) and str(given).startswith(published.PREFIX):
-            listed = published.find(str(given))
-            listed.check(self.decoder.architecture, self.layers, self.heads_per_layer)
-            published.warn_of_prompt(listed)
-            return listed.heads
-        if isinstance(given, str | Path):
-            found = HeadList.load(Path(given))
-            return found.check(self.decoder.fingerprint, self.template.digest(), self.layout, task).heads
-        heads = tuple(Head(*head) for head in given)
-        self.decoder.require_heads(heads)
-        return heads
+        return named_heads(given, self.decoder, self.template.digest(), self.layout, task)
 
     def info(self) -> dict[str, Any]:
         """What is loaded and how it is used, as plain data."""
@@ -215,9 +186,7 @@ class AttentionEngine:
         """How many tokens of the documents a pass would have to read for the first time: those not in memory."""
         heads = self.all_heads() if spec.heads is None else spec.heads
         depth = max(head.layer for head in heads) + 1 if heads else 1
-        blocks = [window.ids for windows in self._prompter.blocks(documents) for window in windows]
-        if self.layout == "causal":
-            blocks = [tuple(token for ids in blocks for token in ids)]
+        blocks = self._prompts.blocks(documents)
         return sum(len(ids) for ids in set(blocks) if not self._cache.holds(block_key(ids), depth))
 
     def take_blocks(self, other: AttentionEngine) -> None:
@@ -263,43 +232,11 @@ class AttentionEngine:
         if not requests:
             return []
         heads = self._heads(requests)
-        maps = in_halves(lambda part: self._attend(part, heads, between), requests)
+        laid = [self._prompts.lay_out(request) for request in requests]
+        maps = in_halves(lambda part: self._reader.read(part, heads, between), laid)
         if any(answer.encoded_tokens for answer in maps):
             give_back_freed()
         return maps
-
-    def _attend(
-        self, requests: Sequence[AttentionRequest], heads: tuple[Head, ...], between: Callable[[], None] | None
-    ) -> list[AttentionMap]:
-        depth = heads[-1].layer + 1
-        laid = [self._lay_out(request) for request in requests]
-        for item in laid:
-            self._require_positions(item)
-        together: dict[tuple[tuple[BlockIds, ...], tuple[Rows, ...]], list[int]] = {}
-        for number, (request, item) in enumerate(zip(requests, laid, strict=True)):
-            together.setdefault((item.blocks, request.spec.rows), []).append(number)
-        with self._lock, torch.inference_mode():
-            blocks, fresh = self._encoder.encode([ids for item in laid for ids in item.blocks], depth, between)
-            prefix = self._encoder.prefix(depth)
-            groups: list[ReadGroup] = []
-            packed: list[int] = []
-            positions: list[int] = []
-            for (ids, rows), members in together.items():
-                calibrated = any(requests[i].spec.calibrated for i in members)
-                suffix = self._suffix([laid[i].query for i in members], calibrated)
-                start = prefix.tokens + self._document_positions(ids)
-                groups.append(self._group(suffix, [blocks[i] for i in ids], prefix, rows, len(packed), start))
-                packed += suffix.ids
-                positions += (start + offset for offset in suffix.offsets)
-            reading = ReadPass(groups, heads)
-            run(self._model, packed, positions, reading)
-        maps: dict[int, AttentionMap] = {}
-        for members, kept in zip(together.values(), reading.rows, strict=True):
-            stacked = [{name: _finite(torch.stack(parts).cpu()) for name, parts in rows.items()} for rows in kept]
-            for place, i in enumerate(members):
-                calibration = stacked[len(members)] if requests[i].spec.calibrated else None
-                maps[i] = self._map(requests[i], laid[i], heads, stacked[place], calibration, fresh)
-        return [maps[i] for i in range(len(requests))]
 
     # ---- the disk tier -----------------------------------------------------------------------------------------
 
@@ -351,7 +288,7 @@ class AttentionEngine:
         report = precompute(
             documents,
             blocks,
-            cut=lambda some: [[window.ids for window in windows] for windows in self._prompter.blocks(some)],
+            cut=self._prompts.blocks,
             read=read,
             depth=layers,
             batch_tokens=self._batch_tokens,
@@ -382,88 +319,3 @@ class AttentionEngine:
         if not wanted:
             raise InputError("no attention head was asked for: name at least one, or None for all")
         return tuple(sorted(wanted))
-
-    def _lay_out(self, request: AttentionRequest) -> _LaidOut:
-        spans: list[BlockSpan] = []
-        blocks: list[BlockIds] = []
-        start = 0
-        for number, windows in enumerate(self._prompter.blocks(request.documents)):
-            for window in windows:
-                spans.append(BlockSpan(number, Span(start, start + len(window.ids)), window.offsets, window.window))
-                blocks.append(window.ids)
-                start += len(window.ids)
-        if not blocks:
-            raise InputError(f"none of the {len(request.documents)} documents has any text to attend to")
-        if self.layout == "causal":
-            blocks = [tuple(token for ids in blocks for token in ids)]
-        return _LaidOut(tuple(blocks), tuple(spans), self._prompter.query(request.query))
-
-    def _document_positions(self, blocks: Sequence[BlockIds]) -> int:
-        """How many positions the documents take: all blocks share those of one window, a causal prompt has its own."""
-        return self.window_tokens if self.layout == "block" else len(blocks[0])
-
-    def _require_positions(self, item: _LaidOut) -> None:
-        """Refuse what would run over the positions that the model was trained on."""
-        documents = self._document_positions(item.blocks)
-        query = len(self._prompter.stem) + len(item.query)
-        total, most = len(self._prompter.prefix) + documents + query, self.decoder.positions
-        if total > most:
-            advice = "use smaller windows" if self.layout == "block" else "give fewer documents or use the block layout"
-            raise LimitError(
-                f"{self.layout} layout: {documents} positions of documents and {query} of the query make "
-                f"{total} with the prompt's head; {self.decoder.name!r} reads {most}: {advice}"
-            )
-
-    def _suffix(self, queries: Sequence[tuple[int, ...]], calibrated: bool) -> Suffix:
-        content_free = [self._prompter.content_free] if calibrated else []
-        return branch(self._prompter.stem, [*queries, *content_free], self._model.device)  # type: ignore[arg-type]
-
-    def _group(
-        self,
-        suffix: Suffix,
-        blocks: Sequence[StoredBlock],
-        prefix: LayerStack,
-        rows: tuple[Rows, ...],
-        at: int,
-        start: int,
-    ) -> ReadGroup:
-        device = prefix.keys.device
-        lengths = [block.tokens for block in blocks]
-        keys = [torch.arange(prefix.tokens), *(prefix.tokens + torch.arange(length) for length in lengths)]
-        return ReadGroup(
-            suffix,
-            slice(at, at + len(suffix.ids)),
-            BlockGather(prefix, blocks, self._scratch),
-            prefix.tokens,
-            (start + torch.tensor(suffix.offsets)).to(device),
-            torch.cat(keys).to(device),
-            rows,
-        )
-
-    def _map(
-        self,
-        request: AttentionRequest,
-        item: _LaidOut,
-        heads: tuple[Head, ...],
-        rows: dict[Rows, torch.Tensor],
-        calibration: dict[Rows, torch.Tensor] | None,
-        fresh: frozenset[BlockIds],
-    ) -> AttentionMap:
-        ids = [token for block in item.blocks for token in block]
-        return AttentionMap(
-            documents=request.documents,
-            heads=heads,
-            rows=rows,
-            calibration=calibration,
-            blocks=item.spans,
-            token_ids=torch.tensor(ids),
-            query_tokens=self._prompter.strings(item.query),
-            cached_blocks=sum(block not in fresh for block in item.blocks),
-            encoded_tokens=sum(len(block) for block in set(item.blocks) & fresh),
-        )
-
-
-def _finite(rows: torch.Tensor) -> torch.Tensor:
-    if not bool(torch.isfinite(rows).all()):
-        raise ModelOutputError("the model's attention holds values that are not finite numbers")
-    return rows

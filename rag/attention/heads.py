@@ -9,7 +9,7 @@ from functools import cache
 from typing import ClassVar, Literal, get_args
 
 from rag.artefacts import Artefact, require_same
-from rag.attention.types import Head
+from rag.attention.types import Head, Layout
 from rag.errors import ConfigError
 
 Task = Literal["document", "sentence"]
@@ -28,7 +28,7 @@ class HeadList(Artefact, frozen=True):
     model: str
     fingerprint: str
     template: str
-    layout: Literal["block", "causal"]
+    layout: Layout
     task: Task
     method: str
     data: str

@@ -16,8 +16,8 @@ from rag.attention.store import StoredBlock
 from rag.errors import ConfigError
 from rag.types import Document
 
-Cut = Callable[[Sequence[Document]], list[list[BlockIds]]]
-"""The blocks of each document."""
+Cut = Callable[[Sequence[Document]], list[BlockIds]]
+"""The blocks of some documents."""
 Read = Callable[[Sequence[BlockIds]], dict[BlockIds, StoredBlock]]
 """Keys and values of the blocks of one batch."""
 Progress = Callable[[int, int], None]
@@ -68,7 +68,7 @@ def precompute(
     writer = _Writer(store, segment_blocks)
     done = seen = 0
     for group in _groups(documents, segment_blocks):
-        blocks = [ids for windows in cut(group) for ids in windows]
+        blocks = cut(group)
         seen += len(blocks)
         if _missing(store, blocks, depth):
             with store.writing():

@@ -106,16 +106,16 @@ def select(answer: AttentionMap, documents: Sequence[Document], spec: AttentionS
     for block in answer.blocks:
         held[answer.documents[block.document].id].append(block)
     blocks: list[BlockSpan] = []
-    tokens: list[int] = []
+    ranges: list[Span] = []
+    width = 0
     for place, document in enumerate(documents):
         for block in held[document.id]:
-            start = len(tokens)
-            tokens.extend(range(*block.tokens))
-            blocks.append(BlockSpan(place, Span(start, len(tokens)), block.offsets, block.window))
-    columns = torch.tensor(tokens, dtype=torch.long)
+            start, width = width, width + len(block.offsets)
+            ranges.append(block.tokens)
+            blocks.append(BlockSpan(place, Span(start, width), block.offsets, block.window))
 
     def part(rows: dict[Rows, torch.Tensor]) -> dict[Rows, torch.Tensor]:
-        return {name: rows[name][head_places].index_select(-1, columns) for name in spec.rows}
+        return {name: _heads(_columns(rows[name], ranges), head_places) for name in spec.rows}
 
     return AttentionMap(
         documents=tuple(documents),
@@ -123,8 +123,21 @@ def select(answer: AttentionMap, documents: Sequence[Document], spec: AttentionS
         rows=part(answer.rows),
         calibration=part(answer.calibration) if spec.calibrated and answer.calibration is not None else None,
         blocks=tuple(blocks),
-        token_ids=answer.token_ids.index_select(0, columns),
+        token_ids=_columns(answer.token_ids, ranges),
         query_tokens=answer.query_tokens,
         cached_blocks=len(blocks),
         encoded_tokens=0,
     )
+
+
+def _columns(values: torch.Tensor, ranges: Sequence[Span]) -> torch.Tensor:
+    """The last axis at ``ranges``, one behind the other; as it is where that is all of it, in its order."""
+    if [0, *(end for _, end in ranges)] == [*(start for start, _ in ranges), values.shape[-1]]:
+        return values
+    # Range by range: to look every token up takes several times as long.
+    return torch.cat([values[..., :0], *(values[..., start:end] for start, end in ranges)], dim=-1)
+
+
+def _heads(rows: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
+    """The rows (H, R, T) of the heads at ``places``; as they are where that is all of them, in their order."""
+    return rows if list(places) == list(range(len(rows))) else rows[list(places)]

@@ -19,6 +19,10 @@ Rows = Literal["mean", "last", "all"]
 """Which rows of the query (not of the words before it) are kept: their mean, the last one, or every one."""
 
 
+Layout = Literal["block", "causal"]
+"""Documents apart from each other, or all in one prompt (see `rag.attention.engine.AttentionEngine`)."""
+
+
 class Head(NamedTuple):
     """One query head of one decoder layer, both counted from 0."""
 
@@ -57,6 +61,15 @@ class AttentionSpec:
         heads = tuple(sorted({*(self.heads or ()), *(other.heads or ())})) if some else None
         rows = (*self.rows, *(row for row in other.rows if row not in self.rows))
         return AttentionSpec(heads, rows, self.calibrated or other.calibrated)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRequest:
+    """One query over one list of documents, and what is to be read."""
+
+    query: Query
+    documents: tuple[Document, ...]
+    spec: AttentionSpec
 
 
 @dataclass(frozen=True, slots=True)

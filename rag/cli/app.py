@@ -10,6 +10,7 @@ import typer
 
 from rag.cli.bench import bench_app
 from rag.cli.bench_peers import peers, retrieval
+from rag.cli.bench_rerankers import rerankers
 from rag.cli.config import config_app
 from rag.cli.context import context
 from rag.cli.demo import demo
@@ -36,6 +37,7 @@ app.command()(demo)
 app.command()(results)
 bench_app.command()(peers)
 bench_app.command()(retrieval)
+bench_app.command()(rerankers)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(heads_app, name="heads")

@@ -73,7 +73,8 @@ def peers(
     """Other packages on the same documents and queries: seconds, ratios with their range, shared results, tokens kept.
 
     BM25, rerankers and compressors are three groups; each peer is compared with ours of its group. Each runs in a
-    process of its own, one after the other. A peer that is not installed, or has no weights here, is skipped and named.
+    process of its own, one after the other. A peer that is not installed, or has no weights here, is skipped and named;
+    one that fails is told with its error.
     """
     from rich.console import Console
 
@@ -108,8 +109,12 @@ def peers(
     }
     console = Console()
     for group, found in rows.items():
-        shown = [{**row, "range": _range(row["queries_ratio_range"])} for row in found]
+        nothing = dict.fromkeys(name for name, _ in PEER_COLUMNS[group].values())
+        shown = [{**nothing, **row, "range": _range(row.get("queries_ratio_range"))} for row in found]
         console.print(table(f"\n{group}: {titles[group]}", PEER_COLUMNS[group], shown))
+        for row in found:
+            if row["error"]:
+                console.print(f"{row['peer']}: failed, {row['error']}", markup=False)
     for of, reason in skipped.items():
         console.print(f"{of}: skipped, {reason}", style="dim", markup=False)
     _warn(console, [row for found in rows.values() for row in found])
@@ -226,7 +231,7 @@ def _range(of: list[float] | None) -> str | None:
 
 
 def _warn(console: Any, rows: list[dict[str, Any]]) -> None:
-    if any(row["noisy"] for row in rows):
+    if any(row.get("noisy") for row in rows):
         console.print("Marked noisy: repeats differ by more than 15 %. The machine was not quiet; measure again.")
 
 

@@ -50,7 +50,7 @@ def serve(
         )
     table = Table(title=f"{clients} clients, {passages} passages each, warm", title_justify="left", box=None)
     for name in ("load", "requests", "per second", "p50 s", "p95 s", "x alone", "p95 / alone", "statuses"):
-        table.add_column(name, justify="left" if name == "load" else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name == "load" else "right", overflow="fold")
     for row in record["loads"]:
         table.add_row(
             row["load"],
@@ -58,7 +58,7 @@ def serve(
             f"{row['per_second']:.2f}",
             *(f"{row[name]:.3f}" if name in row else "-" for name in ("p50_s", "p95_s")),
             *(f"{row[name]:.2f}" if name in row else "-" for name in ("throughput_ratio", "p95_ratio")),
-            " ".join(f"{status}:{count}" for status, count in row["statuses"].items()),
+            _counts(row["statuses"]),
         )
     console.print(table)
     cost = record["overhead"]
@@ -66,12 +66,18 @@ def serve(
         f"an idle server adds {1000 * cost['overhead_s']:.1f} ms to the library's {1000 * cost['library_s']:.1f} ms"
     )
     if "saturation" in record:
-        held = record["saturation"]
+        held, memory = record["saturation"], record["saturation"]["memory"]
         console.print(
-            f"{minutes:g} minutes saturated: {held['statuses']}, memory grew by {100 * held['memory_growth']:.1f} %"
+            f"{minutes:g} minutes saturated: {_counts(held['statuses'])}; memory of the server "
+            f"{memory['start_mib']:.0f} MiB at the start, {memory['end_mib']:.0f} at the end, "
+            f"{memory['peak_mib']:.0f} at most, growth {memory['growth']:+.1%}"
         )
     if json_file:
         json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _counts(statuses: dict[str, int]) -> str:
+    return " ".join(f"{status}:{count}" for status, count in statuses.items())
 
 
 def _measure(
@@ -133,7 +139,7 @@ def _measure(
                     lambda seconds: step(f"saturated for {seconds:.0f} of {60 * minutes:.0f} s"),
                 )
             )
-            held = {**load.row(), "memory_growth": bench.growth(load.resident_mib), "resident_mib": load.resident_mib}
+            held = {**load.row(), "memory": load.memory(), "resident_mib": load.resident_mib}
         step("against the library")
         pipeline = Pipeline(settings).warm()
 

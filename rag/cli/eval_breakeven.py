@@ -19,7 +19,8 @@ DEFAULT_TOKENS = (1000, 2000, 4000, 8000)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([MB])")
 _UNITS = {"M": 1e6, "B": 1e9}
 _WAYS = {
-    "after_reranker": "after the reranker",
+    "after_reranker": "after the reranker, documents known",
+    "after_reranker_new": "after the reranker, documents new",
     "warm": "alone, documents known",
     "cold": "alone, documents new",
 }
@@ -27,8 +28,14 @@ _WAYS = {
 
 def breakeven(
     system: Annotated[
-        str, typer.Option("--system", "-s", help="Compressor, as `rag eval context` takes it.")
-    ] = "attention",
+        str | None,
+        typer.Option(
+            "--system",
+            "-s",
+            help="Compressor, as `rag eval context` takes it. Default: that of the settings.",
+            show_default=False,
+        ),
+    ] = None,
     tokens: Annotated[
         list[int] | None,
         typer.Option(help="Input length, repeatable. Default: 1000, 2000, 4000, 8000.", show_default=False),
@@ -50,42 +57,53 @@ def breakeven(
 
     from rag import registry
     from rag.demo_data import demo_corpus
+    from rag.errors import ConfigError
     from rag.eval import breakeven as measuring
     from rag.eval.bench_engine import NOISY_SPREAD, machine
-    from rag.eval.context_systems import build_systems
+    from rag.eval.context_systems import parse_system
     from rag.resources import Resources, load_engine
 
     stated = dict(map(_rate, rate or []))
     sizes = {part.strip(): _parameters(part.strip()) for part in size.split(",") if part.strip()}
     settings = load_settings(config)
+    chosen = parse_system(system)[1] if system else settings.compressor
+    if chosen is None:
+        raise ConfigError("the settings have no compressor; accepted: --system NAME")
+    registry.check("compressor", chosen.name, chosen.options, ("engine", "embedder"))
+
+    def forget() -> None:
+        engine.clear_cache()
+        resources.embedder().clear()
+
     with Console(stderr=True).status("loading") as status:
         engine = load_engine(settings)
         resources = Resources(settings, engine)
         parts = {"engine": resources.engine, "embedder": resources.embedder}
-        (chosen,) = build_systems([system], parts)
+        compressor = registry.build("compressor", chosen.name, chosen.options, parts)
         stage = settings.reranker
         reranker = registry.build("reranker", stage.name, stage.options, parts) if stage else None
         prefill = measuring.Prefill(engine)
         measured = measuring.measure(
             engine,
-            chosen.at("").compressor,
+            compressor,
             reranker,
             prefill,
             [document.text for document in demo_corpus()],
             tokens or DEFAULT_TOKENS,
             ratio=ratio,
             repeats=repeats,
+            forget=forget,
             step=(lambda line: status.update(line)) if progress else (lambda _: None),
         )
     readers = measuring.rates(measured, prefill.parameters, stated, sizes)
     rows = [item.row() for item in measured]
-    _show(chosen.label, engine.decoder.name, measured, readers)
+    _show(str(chosen), engine.decoder.name, measured, readers)
     if any(row["spread"] > NOISY_SPREAD for row in rows):
         typer.echo("warning: the machine was not quiet, see spread in the JSON record", err=True)
     if json_file:
         record: dict[str, Any] = {
             "evaluation": "breakeven",
-            "system": chosen.identity,
+            "system": chosen.model_dump(mode="json"),
             "reranker": stage and stage.model_dump(mode="json"),
             "engine": engine.info(),
             "ratio": ratio,
@@ -133,7 +151,7 @@ def _show(label: str, model: str, lengths: list[Length], readers: list[ReaderRat
 
     from rag.eval.breakeven import WAYS
 
-    console = Console() if Console().is_terminal else Console(width=150)
+    console = Console() if Console().is_terminal else Console(width=180)
     measured = Table(title=f"{label} on {model}, seconds (share of the prefill saved)", title_justify="left", box=None)
     for title in ("tokens", "kept", "prefill", "saved", *(_WAYS[way] for way in WAYS)):
         measured.add_column(title, justify="right", no_wrap=True)

@@ -45,6 +45,7 @@ def context(
             "--system",
             "-s",
             help="Compressor: NAME, NAME:option=value,..., LABEL=NAME:... or LABEL=FILE.yaml; repeatable. "
+            "Baselines that write a text of their own: llmlingua, longllmlingua. "
             f"Default: {', '.join(DEFAULT_SYSTEMS)}.",
         ),
     ] = None,
@@ -104,12 +105,11 @@ def context(
 
     A budget is a share of the tokens of all documents of a question, also with --rerank.
     """
-    from rag import registry
     from rag.compressors.base import ELLIPSIS
     from rag.eval.context import evaluate
     from rag.eval.context_reading import read
     from rag.eval.context_results import plain, plot, summarise
-    from rag.eval.context_systems import Ranker, build_systems
+    from rag.eval.context_systems import build_systems, settings_ranker
     from rag.eval.typos import with_typos
     from rag.resources import Resources
 
@@ -126,13 +126,7 @@ def context(
     ranker = None
     ranking: dict[str, Any] | None = None
     if rerank:
-        stages = {"retriever": settings.retriever, "reranker": settings.reranker}
-        built: Any = {
-            kind: stage and registry.build(kind, stage.name, stage.options, parts)  # type: ignore[arg-type]
-            for kind, stage in stages.items()
-        }
-        ranker = Ranker(built["retriever"], built["reranker"], settings.top_n)
-        ranking = {kind: stage and stage.model_dump(mode="json") for kind, stage in stages.items()}
+        ranker, ranking = settings_ranker(settings, parts, settings.top_n)
         ranking["top_n"] = settings.top_n
     engine: Any = resources.engine()
     description = {"engine": engine.info(), "embedder": settings.embedder, "ranking": ranking}

@@ -193,7 +193,8 @@ def _run(
 ) -> dict[tuple[str, str], Any]:
     """Do what is not done yet, question by question."""
     from rag.errors import InputError
-    from rag.eval.context import digest, progress_bar
+    from rag.eval.context import digest
+    from rag.eval.progress import progress_bar
     from rag.eval.record_log import record_log
 
     if not jobs:

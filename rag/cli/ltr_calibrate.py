@@ -25,8 +25,18 @@ from rag.cli.options import Config, Model, load_settings
 from rag.errors import ConfigError, InputError, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rag.artefacts import TrainedOn
+    from rag.attention.engine import AttentionEngine
+    from rag.config import StageSettings
+    from rag.eval.calibration_quality import HeldOut, Quality
     from rag.eval.collections import Collection
-    from rag.eval.ltr_calibration import HeldOut, Quality
+
+    Figures = Mapping[str, Mapping[str, HeldOut]]
+    """What was held out, to the figures on each collection."""
+
+FOLDS, COLLECTIONS = "folds of queries", "whole collections"
 
 
 def calibrate(
@@ -55,22 +65,24 @@ def calibrate(
     """
     from rag import registry
     from rag.artefacts import EngineIdentity
-    from rag.eval.ltr_calibration import Calibrators, by_collection, by_fold, collect, hold_out
+    from rag.eval.calibration_quality import by_collection, by_fold, figures, hold_out
+    from rag.eval.ltr_calibration import Calibrators, collect
     from rag.eval.progress import watching
     from rag.eval.training_sets import training_data
     from rag.rerankers.calibration_artefact import RelevanceModel, identity
     from rag.resources import Resources, load_engine
 
     settings = load_settings(config, model=model)
-    if settings.reranker is None:
+    stage = settings.reranker
+    if stage is None:
         raise ConfigError("the settings have no reranker whose scores could be calibrated")
-    made_for = identity(settings.reranker.name, settings.reranker.options)
+    made_for = identity(stage.name, stage.options)
     sources = loaded(collections, count, skip)
-    _refuse_trained(settings.reranker.name, settings.reranker.options, sources)
     engine = load_engine(settings)
+    _refuse_trained(stage, engine, sources)
     resources = Resources(settings, engine)
     parts = {"engine": resources.engine, "embedder": resources.embedder}
-    reranker = registry.build("reranker", settings.reranker.name, settings.reranker.options, parts)
+    reranker = registry.build("reranker", stage.name, stage.options, parts)
     retriever = registry.build("retriever", settings.retriever.name, settings.retriever.options, parts)
     signals = tuple(signal or ("dense",))
     description = {
@@ -93,10 +105,11 @@ def calibrate(
             watch=watching(progress),
         )
     ]
-    held = {"folds": hold_out(lists, by_fold(lists, folds), give_up)}
+    held = {FOLDS: figures(hold_out(lists, by_fold(lists, folds)), give_up)}
     if len(sources) > 1:
-        held["collections"] = hold_out(lists, by_collection, give_up)
-    chosen = held["folds"]
+        held[COLLECTIONS] = figures(hold_out(lists, by_collection), give_up)
+    chosen = next(iter(held[FOLDS].values()))
+    diagrams = {"answerable": chosen.answerable.diagram, "relevance": chosen.relevance.diagram}
     fitted = Calibrators.fit(lists)
     RelevanceModel(
         reranker=made_for,
@@ -109,65 +122,103 @@ def calibrate(
         abstain_below=chosen.threshold,
         data=training_data(sources),
         figures=_figures(chosen),
-        reliability={"answerable": chosen.answerable.diagram, "relevance": chosen.relevance.diagram},
+        reliability=diagrams,
         versions=versions(),
     ).save(output)
     _show(held)
     if plot:
         from rag.eval.reliability_plot import plot_reliability
 
-        plot_reliability({"answerable": chosen.answerable.diagram, "relevance": chosen.relevance.diagram}, plot)
+        plot_reliability(diagrams, plot)
     if json_file:
-        record = {name: asdict(of) for name, of in held.items()}
+        record = {
+            "evaluation": "calibration",
+            **description,
+            "k": settings.retrieve_k,
+            "signals": list(signals),
+            "give_up": give_up,
+            "collections": {name: {"split": of, "queries": len(by.queries)} for name, (of, by) in sources.items()},
+            "held_out": [
+                {"held_out": what, "collection": name, **asdict(of)}
+                for what, by_name in held.items()
+                for name, of in by_name.items()
+            ],
+        }
         json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     typer.echo(str(output))
 
 
-def _refuse_trained(name: str, options: dict[str, Any], sources: dict[str, tuple[str, Collection]]) -> None:
-    """A LambdaMART model is surer of queries it was trained on than of any other: these cannot calibrate it."""
-    if name != "lambdamart":
-        return
-    from rag.rerankers.ltr_artefact import LtrModel
+def _refuse_trained(stage: StageSettings, engine: AttentionEngine, sources: dict[str, tuple[str, Collection]]) -> None:
+    """A learned reranker is surer of queries it was trained on than of any other: these cannot calibrate it."""
+    from rag.artefacts import seen
 
-    model = options.get("model")
-    artefact = LtrModel.shipped() if model is None else LtrModel.load(Path(model))
-    for source_name, (_, source) in sources.items():
-        known = artefact.trained_on({query.id: query.text for query in source.queries})
-        if known:
+    data = _trained_on(stage, engine)
+    for name, (_, source) in sources.items():
+        if known := seen(data, {query.id: query.text for query in source.queries}):
             raise InputError(
-                f"{source_name}: the LambdaMART model was trained on {len(known)} of {len(source.queries)} queries "
+                f"{name}: the reranker {stage.name} was trained on {len(known)} of {len(source.queries)} queries "
                 f"({shown(known[0])}, ...): it is calibrated on others (`--skip`)"
             )
 
 
+def _trained_on(stage: StageSettings, engine: AttentionEngine) -> Sequence[TrainedOn]:
+    """The queries that the artefact of a reranker was learned from; none of one that has no such artefact."""
+    from rag.attention.probe import Probe
+    from rag.rerankers.ltr_artefact import LtrModel
+    from rag.rerankers.probe import STATISTICS
+
+    if stage.name == "probe":
+        return Probe.choose(engine, "document", _file(stage, "probe"), frozenset(STATISTICS)).data
+    if stage.name == "lambdamart":
+        return LtrModel.choose(engine, _file(stage, "model")).data
+    return ()
+
+
+def _file(stage: StageSettings, option: str) -> Path | None:
+    value = stage.options.get(option)
+    return None if value is None else Path(value)
+
+
 def _figures(held: HeldOut) -> dict[str, float]:
-    """The figures that go into the file."""
-    of: dict[str, float] = {"threshold": held.threshold, "caught": held.caught, "given_up": held.given_up}
+    """The figures that go into the file; both kinds of lists are there, so none of them is absent."""
+    of: dict[str, Any] = {name: getattr(held, name) for name in ("threshold", "caught", "given_up")}
     for name, quality in (("answerable", held.answerable), ("relevance", held.relevance)):
-        of |= {f"{name}_{key}": getattr(quality, key) for key in ("count", "base_rate", "brier", "ece")}
+        of |= {f"{name}_{key}": getattr(quality, key) for key in ("count", "base_rate", "auc", "brier", "ece")}
         of[f"{name}_brier_of_base_rate"] = quality.brier_of_base_rate
     return {name: round(value, 6) for name, value in of.items()}
 
 
-def _show(held: dict[str, HeldOut]) -> None:
+def _show(held: Figures) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("held out", "probability", "n", "base rate", "Brier", "base Brier", "ECE")
-    for name, of in held.items():
-        for what, quality in (("answerable", of.answerable), ("relevance", of.relevance)):
-            table.add_row(name, what, *_cells(quality))
-    console = Console()
+    console = Console() if Console().is_terminal else Console(width=160)
+    console.print("answerable: the list holds something relevant; relevance: this document is.")
+    console.print(
+        "AUC, ECE and Brier: before calibration (scores read as log odds) -> after. base Brier: always saying the rate."
+    )
+    table = Table(
+        "held out", "collection", "probability", "n", "base rate", "AUC", "ECE", "Brier", "base Brier", box=None
+    )
+    for what, by_name in held.items():
+        for name, of in by_name.items():
+            table.add_row(what, name, "answerable", *_cells(of.answerable_before, of.answerable))
+            table.add_row(what, name, "relevance", *_cells(of.relevance_before, of.relevance))
     console.print(table)
-    for name, of in held.items():
-        console.print(
-            f"{name}: abstaining below {of.threshold:.3f} gives up {of.given_up:.1%} of the queries with an answer "
-            f"and catches {of.caught:.1%} of those without"
-        )
+    for what, by_name in held.items():
+        for name, of in by_name.items():
+            console.print(
+                f"{what}, {name}: abstaining below {of.threshold:.3f} gives up {cell(of.given_up, '.1%')} of the lists "
+                f"with an answer and catches {cell(of.caught, '.1%')} of those without",
+                soft_wrap=True,
+            )
 
 
-def _cells(quality: Quality) -> tuple[str, ...]:
+def _cells(before: Quality, after: Quality) -> tuple[str, ...]:
+    changes = ((getattr(before, name), getattr(after, name)) for name in ("auc", "ece", "brier"))
     return (
-        str(quality.count), cell(quality.base_rate, ".3f"), cell(quality.brier), cell(quality.brier_of_base_rate),
-        cell(quality.ece),
-    )  # fmt: skip
+        str(after.count),
+        cell(after.base_rate, ".3f"),
+        *(f"{cell(old, '.3f')} -> {cell(new, '.3f')}" for old, new in changes),
+        cell(after.brier_of_base_rate, ".3f"),
+    )

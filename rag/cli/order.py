@@ -116,9 +116,10 @@ def effects(
     orderings get the documents as the settings' retriever and reranker rank them.
     """
     from rag.eval.collections import load_qa
-    from rag.eval.context import progress_bar
+    from rag.eval.context_systems import settings_ranker
     from rag.eval.order_effects import cases, effects, read_cases, reading_context
-    from rag.eval.order_systems import DEFAULT_ORDERINGS, build_orderings, default_orderings, settings_ranker
+    from rag.eval.order_systems import DEFAULT_ORDERINGS, build_orderings, default_orderings
+    from rag.eval.progress import progress_bar
     from rag.eval.reader import LocalReader
     from rag.resources import Resources, resolve_device
 
@@ -226,7 +227,7 @@ def _row(effect: Effect) -> dict[str, Any]:
 def _show(results: OrderEffects, documents: int) -> None:
     from rich.console import Console
 
-    console = Console()
+    console = Console() if Console().is_terminal else Console(width=150)
     title = f"answer log-likelihood (nats per token), {results.questions} questions of {documents} documents"
     console.print(_table(f"{title}: gold at each place", "place", "vs all places", results.places))
     console.print()

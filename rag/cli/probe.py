@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from rag.cli.judgements import show_judgements, write_judgements
 from rag.cli.ltr_options import Cache, Count, Folds, Json, Progress, Skip
 from rag.cli.options import Config, Model, load_settings
 from rag.errors import InputError, shown
-
-if TYPE_CHECKING:
-    from rag.eval.probe_training import Judgement
 
 probe_app = typer.Typer(no_args_is_help=True, help="Probes over attention heads: train, eval, list.")
 
@@ -101,10 +97,10 @@ def train(
         data=data.trained_on,
     )
     probe.save(output)
-    _show(judged)
+    show_judgements(judged)
     weights = [f"{item.statistic} {item.head} {item.weight:.3f}" for item in probe.heads]
     typer.echo("; ".join([*weights, *(f"{name} {weight:.3f}" for name, weight in probe.signals.items())]))
-    _write(json_file, judged)
+    write_judgements(json_file, judged)
     typer.echo(str(output))
 
 
@@ -151,8 +147,8 @@ def evaluate(
     scores = {item.key: score(item) for of in data.lists.values() for item in of}
     orders = {**data.baselines, **signals(data.lists, data.columns), "probe": scores}
     judged = {name: judge(data.lists, orders, measure) for name, measure in data.measures.items()}
-    _show(judged)
-    _write(json_file, judged)
+    show_judgements(judged)
+    write_judgements(json_file, judged)
 
 
 @probe_app.command("list")
@@ -178,25 +174,3 @@ def list_probes() -> None:
 def _warn(warnings: Sequence[str]) -> None:
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
-
-
-def _show(judged: dict[str, list[Judgement]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    for measure, rows in judged.items():
-        table = Table(
-            "collection", "order by", measure, "p", title=f"{measure}; p against the first", title_justify="left"
-        )
-        for row in rows:
-            for place, order in enumerate(row.orders):
-                name = "" if place else f"{row.collection}, {row.lists} lists"
-                table.add_row(name, order.name, f"{order.mean:.4f}", "" if order.p is None else f"{order.p:.4f}")
-            table.add_section()
-        Console().print(table)
-
-
-def _write(path: Path | None, judged: dict[str, list[Judgement]]) -> None:
-    if path:
-        record: dict[str, Any] = {name: [asdict(row) for row in rows] for name, rows in judged.items()}
-        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -5,26 +5,35 @@ Three phases: a case for every bound that the document tells (coverage), random 
 
 schemathesis' engine runs them, not its pytest plugin: under pytest 9.2 the plugin's fixtures fail, and all operations
 of a module have one node id, of which xdist runs one.
+
+It does not ask for events; what `POST /v1/context` answers as a stream is held to the JSON answer of the same body.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 import schemathesis
+from event_stream import events
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
 from schemathesis.core.failures import Failure, ServerError, format_failures
-from schemathesis.engine import events, from_schema
+from schemathesis.engine import events as engine_events
+from schemathesis.engine import from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
 from schemathesis.openapi.checks import RejectedPositiveData
 from starlette.testclient import TestClient
 
 from rag.api.app import create_app
-from rag.api.connection import TIMEOUT_HEADER
+from rag.api.connection import EVENTS, TIMEOUT_HEADER
 from rag.api.keys import new_key
+from rag.api.schemas import StageEvent
 from rag.config import Settings
 from rag.pipeline import Pipeline
 
@@ -95,18 +104,69 @@ def test_the_service_keeps_to_its_document(api: schemathesis.BaseSchema) -> None
     answers: dict[str, set[int]] = defaultdict(set)
     for event in from_schema(api).execute():
         match event:
-            case events.ScenarioFinished(recorder=recorder):
+            case engine_events.ScenarioFinished(recorder=recorder):
                 faults += told(recorder, api.config.output)
                 for name, sent in recorder.interactions.items():
                     if sent.response is not None:
                         answers[recorder.cases[name].value.operation.label].add(sent.response.status_code)
-            case events.NonFatalError(label=label, info=info):
+            case engine_events.NonFatalError(label=label, info=info):
                 faults.append(f"{label}: {info.format()}")
-            case events.FatalError(exception=exception):
+            case engine_events.FatalError(exception=exception):
                 raise exception
     assert not faults, "\n\n".join(faults)
     operations = {operation.ok().label for operation in api.get_all_operations()}
     assert {label for label, statuses in answers.items() if statuses & {200, 201}} == operations
+
+
+def lasting(answer: dict[str, Any]) -> dict[str, Any]:
+    """What another answer to the same body has in common with this one."""
+    if "error" in answer:
+        return {name: value for name, value in answer["error"].items() if name != "request_id"}
+    usage = {name: answer["usage"][name] for name in ("query_tokens", "corpus_tokens", "context_tokens")}
+    return {**answer, "id": "", "timings": {}, "stages": [stage["name"] for stage in answer["stages"]], "usage": usage}
+
+
+def test_a_stream_ends_in_what_is_answered_without(client: TestClient, harbour: list[Any]) -> None:
+    operation = schemathesis.openapi.from_dict(client.app.openapi())["/v1/context"]["POST"]  # type: ignore[attr-defined]
+    kept, broken = (operation.as_strategy(generation_mode=mode).map(lambda case: case.body) for mode in GenerationMode)
+    answered = st.fixed_dictionaries(
+        {
+            "query": st.sampled_from(["How deep is the harbour?", "Who bakes?", "q " * 50]),
+            "documents": st.lists(st.sampled_from([*harbour, {"text": "\U0001f426\u2028"}, "Bread."]), max_size=6),
+        },
+        optional={"top_n": st.integers(1, 5), "retrieve_k": st.integers(1, 5), "budget": st.integers(1, 40)},
+    )
+    ends: set[str] = set()
+
+    @hypothesis.settings(
+        max_examples=EXAMPLES or 20,
+        derandomize=not EXAMPLES,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(st.one_of(answered, kept, broken))
+    def check(body: Any) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body)
+        sent = {"Content-Type": "application/json"}
+        plain = client.post("/v1/context", content=content, headers=sent)
+        streamed = client.post("/v1/context", content=content, headers=sent | {"Accept": EVENTS})
+        assert plain.status_code < 500
+        if streamed.headers["content-type"].startswith(EVENTS):
+            assert streamed.status_code == 200
+            *stages, (end, last) = events(streamed)
+            for name, data in stages:
+                assert name == "stage"
+                StageEvent.model_validate(data)
+            assert end == ("result" if plain.status_code == 200 else "error")
+        else:  # refused before any stage
+            assert streamed.status_code == plain.status_code >= 400
+            end, last = "refused", streamed.json()
+        assert lasting(last) == lasting(plain.json())
+        ends.add(end)
+
+    check()
+    assert {"result", "refused"} <= ends
 
 
 def test_a_whole_number_may_have_a_point(client: TestClient) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from event_stream import events
 
 from rag.api.app import create_app
 from rag.api.schemas import ContextResponse, StageEvent
@@ -61,16 +62,7 @@ def service(client: Any, pipeline: Pipeline) -> Iterator[tuple[str, Any]]:
     settings = Settings(ordering="test-gated", budget=20)
     with listening(Pipeline(settings, engine=pipeline.engine, embedder=pipeline.resources.embedder())) as (url, app):
         yield url, app
-    GatedOrdering.gate.set()
-
-
-def events(reply: httpx.Response) -> Iterator[tuple[str, dict[str, Any]]]:
-    name = ""
-    for line in reply.iter_lines():
-        if line.startswith("event: "):
-            name = line.removeprefix("event: ")
-        elif line.startswith("data: "):
-            yield name, json.loads(line.removeprefix("data: "))
+        GatedOrdering.gate.set()  # the server ends when its work has
 
 
 def test_stages_come_as_they_end_and_then_the_same_answer(service: tuple[str, Any], harbour: list[Any]) -> None:

@@ -63,6 +63,24 @@ def test_characters_reach_the_optimum_of_the_joined_text(texts: list[str], value
     assert utilities[list(kept)].sum() == pytest.approx(best)
 
 
+@given(st.lists(TEXT, min_size=1, max_size=3), st.lists(st.integers(0, 5), min_size=1), st.integers(9, 120))
+@settings(deadline=None)
+def test_best_first_takes_the_best_and_then_each_next_best_that_still_fits(
+    texts: list[str], values: list[float], limit: int
+) -> None:
+    source = passages(*texts)
+    strength = numbered(source, values)
+    expected: list[int] = []
+    for item in np.argsort(-strength, kind="stable").tolist():
+        if limit - source.measure(expected) < source.costs().min():  # none fits, whatever it stands beside
+            break
+        if source.measure([*expected, item]) <= limit:
+            expected.append(item)
+    kept = keep(source, strength, limit, "characters", objective="best-first", min_keep=0)
+    if source.measure(range(len(strength))) > limit:
+        assert list(kept) == sorted(expected)
+
+
 def test_joined_text_that_measures_more_than_its_parts_is_repaired() -> None:
     def costly_when_long(texts: Sequence[str]) -> list[int]:
         """Twice the words from 4 words on: no sum of parts foresees it."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +12,7 @@ from rag.cli.bench_peers import PEER_COLUMNS
 from rag.errors import BudgetError, ConfigError, InputError
 from rag.eval import peers_compress, peers_rerank
 from rag.eval.bench_engine import Timing
-from rag.eval.bench_peers import PEERS, Measured, Peer, rows
+from rag.eval.bench_peers import PEERS, Measured, Peer, rows, run_peers
 from rag.eval.peers_compress import Compressions, Kept
 from rag.eval.peers_work import Rankings, Run, Work
 from rag.types import Document, Query, ScoredDocument
@@ -104,20 +105,32 @@ def test_a_peer_says_what_it_lacks(tmp_path):
     assert PEERS["rag sentinel, warm"].missing("rag sentinel, warm") == ""
 
 
+def test_a_peer_that_fails_is_a_row_and_the_others_go_on(work):
+    measured, skipped = run_peers(replace(work, documents=()), ["rank-bm25", "rag bm25"], {})
+    failed, ours = rows(measured)
+    assert not skipped
+    assert failed == {"peer": "rank-bm25", "version": failed["version"], "error": "ZeroDivisionError: division by zero"}
+    assert (ours["peer"], ours["error"], ours["queries_ratio"]) == ("rag bm25", None, None)
+    assert ours["queries_s"] > 0
+
+
 def test_bm25_and_its_peers_find_the_same(tmp_path):
     record = tmp_path / "peers.json"
     flags = [text for name in ("rag bm25", "bm25s, our terms", "rank-bm25", "flashrank", "cross-encoder")
              for text in ("--peer", name)]  # fmt: skip
+    flags += ["--weights", f"cross-encoder={tmp_path}"]  # no model in it
     done = run("peers", *flags, "--queries", 6, "--repeats", 2, "--json", record)
     assert done.exit_code == 0, done.output
     figures = json.loads(record.read_text())
-    assert figures["queries"] == {"bm25": 6}
+    assert figures["queries"] == {"bm25": 6, "rerank": 5}
     by_name = {row["peer"]: row for row in figures["rows"]["bm25"]}
     assert set(by_name) == {"rag bm25", "bm25s, our terms", "rank-bm25"}
     assert by_name["bm25s, our terms"]["top10_overlap"] > 0.95  # equal scores may fall out of the ten
     assert by_name["rank-bm25"]["top10_overlap"] > 0.7
     assert len(by_name["rank-bm25"]["seconds"]["queries"]) == 2
-    assert figures["skipped"]["cross-encoder"] == "no weights given: --weights cross-encoder=FOLDER"
+    assert figures["rows"]["rerank"][0]["error"]
+    assert "cross-encoder: failed, " in done.output
+    assert set(figures["skipped"]) == {"flashrank"}
     assert "flashrank: skipped, " in done.output
     assert {"cores", "torch"} <= figures["machine"].keys()
     assert figures["versions"]["bm25s"]

@@ -8,9 +8,10 @@ from qa_files import write_qa
 from rag.attention.engine import AttentionEngine
 from rag.compressors import AttentionCompressor, BM25Compressor, FirstCompressor, WholeCompressor
 from rag.errors import ArtefactError, BudgetError, ConfigError, InputError
+from rag.eval.answers import findable
 from rag.eval.collections import Question, load_qa
 from rag.eval.context import evaluate, shuffled
-from rag.eval.context_systems import ContextSystem, Ranker
+from rag.eval.context_systems import ContextSystem, Ranker, build_systems
 from rag.rerankers import HeadReranker
 from rag.retrievers import BM25
 from rag.types import Document, Query
@@ -72,6 +73,21 @@ def test_spans_are_what_the_measures_are_of(collections, engine, systems):
     kept = {name: [texts[name][start:end] for start, end in spans] for name, spans in item.spans.items() if spans}
     assert "The harbour is fourteen metres deep." in kept["harbour"]
     assert list(item.spans) == [document.id for document in shuffled(collections["town"][0])]
+
+
+def test_a_baseline_that_writes_its_own_text_is_measured_by_that_text(collections, engine, tmp_path):
+    pytest.importorskip("llmlingua")
+    (lingua,) = build_systems(["llmlingua:attempts=1"], {})
+    journal = tmp_path / "journal.jsonl"
+    questions = {"town": collections["town"][:1]}
+    (kept,) = evaluate(questions, [lingua], [0.5], engine, journal=journal, progress=False)
+    assert kept.text
+    assert kept.values["ratio"] == engine.count_tokens([kept.text])[0] / kept.tokens_before
+    assert kept.values["retention"] == float(bool(findable(collections["town"][0].answers, [kept.text])))
+    assert kept.values["recall"] is kept.values["auc"] is None
+    assert not kept.spans
+    # What was done is read from the journal, text and all.
+    assert evaluate(questions, [lingua], [0.5], engine, journal=journal, progress=False) == [kept]
 
 
 def test_the_order_of_the_file_gives_nothing_away(collections):

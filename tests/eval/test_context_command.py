@@ -13,6 +13,7 @@ from rag.cli.app import app
 from rag.cli.eval_context import load_collections
 from rag.errors import ConfigError, InputError
 from rag.eval.folds import fold_of
+from rag.eval.results_views import VIEWS, kind_of
 
 
 @pytest.fixture
@@ -113,10 +114,18 @@ def test_break_even_is_measured_and_written(tmp_path):
     assert "my reader" in done.output
     assert "1.5B (estimate)" in done.output
     figures = json.loads(record.read_text())
+    assert (figures["system"]["name"], figures["reranker"]["name"]) == ("sentinel", "probe")
     assert [reader["name"] for reader in figures["readers"]] == ["the same model", "my reader", "1.5B"]
     (row,) = figures["lengths"]
     assert row["kept"] <= 0.2 * row["tokens"]
     assert figures["readers"][1]["saved_s"] == [pytest.approx((row["tokens"] - row["kept"]) / 5000)]
+    assert "| my reader | 5,000 |" in VIEWS[kind_of(figures)](figures, {})
+
+
+def test_break_even_needs_a_compressor(tmp_path):
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("compressor: null")
+    assert "the settings have no compressor" in str(run("breakeven", "-c", settings).exception)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ def test_systems_are_told_apart_by_what_decides_them():
         build_systems(["nonsense"], PARTS)
     with pytest.raises(ConfigError, match=r"accepted options: .*k1"):
         build_systems(["bm25:depth=3"], PARTS)
+    with pytest.raises(ConfigError, match="unknown options depth; accepted: attempts"):
+        build_systems(["llmlingua:depth=3"], PARTS)
     with pytest.raises(ConfigError, match="no system"):
         build_systems([], PARTS)
 
@@ -81,14 +83,3 @@ def test_a_system_per_fold_judges_the_questions_of_its_fold():
     for folds in (None, 1):
         with pytest.raises(InputError, match="2 or more, given"):
             build_systems(["random:seed={fold}"], PARTS, folds=folds)
-
-
-def test_a_file_of_the_same_name_with_other_content_is_another_system(tmp_path):
-    from rag.eval.context_systems import _plain
-
-    heads = tmp_path / "heads.json"
-    heads.write_text("one")
-    first = _plain(heads)
-    heads.write_text("two")
-    assert first["file"] == _plain(heads)["file"]
-    assert first["digest"] != _plain(heads)["digest"]

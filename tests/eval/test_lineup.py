@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from rag.config import Settings, StageSettings
@@ -116,17 +114,6 @@ def test_labels_and_candidates_are_checked(collection):
         lineup.add_pipeline("bm25", Settings(retriever="bm25", reranker=None))
     with pytest.raises(ConfigError, match="candidates from 'fused'; accepted: bm25"):
         lineup.add_reranker("icr", StageSettings(name="icr"), Settings(), "fused")
-
-
-def test_files_among_the_options_are_known_by_their_content(tmp_path):
-    from rag.eval.lineup import _plain
-
-    (tmp_path / "heads.json").write_text("1")
-    first = _plain(str(tmp_path / "heads.json"))
-    (tmp_path / "heads.json").write_text("2")
-    assert first["file"] == str(tmp_path / "heads.json")
-    assert first != _plain(tmp_path / "heads.json")
-    assert json.dumps(_plain({"a": (1, None, "x" * 5000)}))
 
 
 def test_tokens_are_those_of_the_lists_documents(collection):

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from rag.cli.app import app
 from rag.compressors.ordering import SlotProfile
 from rag.errors import ArtefactError, ConfigError, InputError
+from rag.eval.results_views import VIEWS, kind_of
 
 SENTENCES = ("The harbour is 14 metres deep.", "Bread is sold out by nine.", "Fog is common in autumn.")
 
@@ -74,6 +75,9 @@ def test_effects_compares_places_and_orderings(qa: Path, config: Path, tmp_path:
     assert [row["name"] for row in figures["orderings_against_shuffle"]] == ["ranked", "attnrank"]
     assert all(value < 0 for item in figures["readings"] for value in item["places"])
     assert len(journal.read_text().splitlines()) == 3
+    shown = VIEWS[kind_of(figures)](figures, {})
+    assert shown.count("no difference shown") == 3 + 2
+    assert shown.endswith("no ordering was shown to be better than random order (2 questions).")
     again = run(*command, "--journal", journal, "--json", record, "--no-progress")
     assert again.exit_code == 0, again.output
     assert json.loads(record.read_text()) == figures

@@ -58,6 +58,15 @@ def test_select_takes_each_documents_own_columns(order, size, heads, head_count,
     assert part.encoded_tokens == 0
 
 
+def test_a_map_that_is_asked_for_whole_is_not_copied():
+    source = hand_made()
+    part = select(source, source.documents, AttentionSpec(HEADS, ("mean",), calibrated=True))
+    assert part.rows["mean"] is source.rows["mean"]
+    assert part.token_ids is source.token_ids
+    assert part.calibration is not None
+    assert part.calibration["mean"] is source.calibration["mean"]  # type: ignore[index]
+
+
 def test_stages_share_one_pass(engine: AttentionEngine, documents):
     ranking = AttentionSpec(HEADS[:2], ("mean",), calibrated=True)
     compressing = AttentionSpec(HEADS[2:], ("last",))

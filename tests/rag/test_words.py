@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.errors import ConfigError
-from rag.words import Tokeniser, snowball_language
+from rag.words import Tokeniser, snowball_language, term_sets
 
 PLAIN = Tokeniser(stem=False, stopwords=False, min_length=1)
 
@@ -121,3 +121,22 @@ def test_threads_agree_with_the_serial_result():
     texts = [f"running harbours {i} quickly flying boats" for i in range(400)]
     with ThreadPoolExecutor(16) as pool:
         assert list(pool.map(tokenise, texts)) == [tokenise(text) for text in texts]
+
+
+@settings(deadline=None)
+@given(st.text(), st.sampled_from(["english", "german", None]))
+def test_a_texts_set_of_terms_is_that_of_its_tokeniser_and_made_once(text, stemmer):
+    terms = term_sets(stemmer)
+    assert terms(text) == frozenset(Tokeniser(stemmer or "english", stem=stemmer is not None)(text))
+    assert terms(text) is terms(text)
+
+
+def test_more_terms_than_are_kept_push_out_the_oldest_and_are_right_all_the_same():
+    terms = term_sets("dutch")
+    first = terms("de eerste haven")
+    for start in (0, 150_000):
+        many = " ".join(f"w{number}" for number in range(start, start + 150_000))
+        assert len(terms(many)) == 150_000
+    again = terms("de eerste haven")
+    assert again == first
+    assert again is not first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from rag.attention.engine import AttentionEngine
 from rag.attention.template import ICR_TEMPLATE
 from rag.attention.types import AttentionSpec
 from rag.errors import ArtefactError, ConfigError, ModelOutputError
-from rag.rerankers.ltr import LambdaMartReranker, table_of
-from rag.rerankers.ltr_artefact import LtrModel, digest
+from rag.pipeline import Pipeline
+from rag.rerankers.ltr import LambdaMartReranker
+from rag.rerankers.ltr_artefact import LtrModel, digest, shipped
 from rag.rerankers.ltr_features import (
     FEATURE_GROUPS,
     Candidates,
@@ -25,6 +27,7 @@ from rag.rerankers.ltr_features import (
     choose_groups,
     feature_table,
     features_of,
+    head_features,
 )
 from rag.rerankers.ltr_trees import LabelledFeatures, TreeParameters, Trees, fit
 from rag.types import Document, Query, ScoredDocument
@@ -56,6 +59,10 @@ def candidates(documents=PASSAGES, traces=TRACES):
     ]
 
 
+def table_of(question, given, heads, attender, groups=FEATURE_GROUPS):
+    return feature_table(Candidates.read(Query(question), given, heads, attender), groups)
+
+
 def columns(table, groups=FEATURE_GROUPS):
     return dict(zip((feature.name for feature in features_of(groups)), table.T, strict=True))
 
@@ -68,7 +75,7 @@ def artefact(engine) -> LtrModel:
     for relevant, text in QUESTIONS.items():
         for turn in range(4):
             given = candidates(PASSAGES[turn:] + PASSAGES[:turn], ({},) * 4)
-            values = table_of(Query(text), given, FEATURE_GROUPS, heads, engine)
+            values = table_of(text, given, heads, engine)
             grades = tuple(int(item.document.id == relevant) for item in given)
             lists.append(LabelledFeatures(f"{relevant}{turn}", values, grades))
     features = features_of(FEATURE_GROUPS)
@@ -132,20 +139,54 @@ def test_one_document_is_ranked_and_none_gives_none(engine, file):
     assert reranker.rerank(Query("How deep?"), []) == []
 
 
+def test_the_model_that_ships_ranks_without_a_file_and_shares_the_pass_of_a_pipeline(engine):
+    (ours,) = [item for item in shipped() if item.engine and item.engine.matches(engine)]
+    assert digest(ours.trees) == ours.digest
+    assert {source.collection for source in ours.data} == {"hotpotqa_train", "musique_train", "scifact"}
+    ranked = LambdaMartReranker(engine).rerank(Query("How deep is the harbour?"), candidates(PASSAGES[::-1]))
+    assert ranked[0].document.id == "deep"
+    pipeline = Pipeline.from_config(reranker="lambdamart", top_n=1, engine=engine)
+    result = pipeline.run("When was the lamp of the lighthouse electrified?", PASSAGES)
+    assert result.results[0].id == "lamp"
+
+
+def test_what_ships_is_small():
+    sizes = [len(item.read_bytes()) for item in resources.files("rag").joinpath("data", "ltr").iterdir()]
+    assert 0 < max(sizes) < 300_000
+
+
+def test_no_model_ships_for_another_prompt_which_says_what_does(smollm2):
+    other = AttentionEngine(str(smollm2.path), template=ICR_TEMPLATE)
+    with pytest.raises(ConfigError, match=r"no LambdaMART model ships for .* known: smollm2-135m\. Train one"):
+        LambdaMartReranker(other)
+
+
 def test_the_table_takes_the_retrievers_word_from_the_trace_and_marks_what_is_missing(engine):
-    table = columns(
-        table_of(
-            Query("How deep is the harbour?"), candidates(), FEATURE_GROUPS, engine.default_heads("document"), engine
-        )
-    )
+    table = columns(table_of("How deep is the harbour?", candidates(), engine.default_heads("document"), engine))
     assert table["bm25"][[0, 3]].tolist() == [1, -1]
     assert np.isnan(table["bm25"][[1, 2]]).all()
     assert table["bm25_rank"][0] == 1
     assert table["dense_rank"][1] == 0.5
     assert table["dense_cosine"][:2].tolist() == [0.7, 0.2]
     assert table["incoming_rank"].tolist() == [1, 1 / 2, 1 / 3, 1 / 4]
-    assert table["attention"].argmax() == 0
-    assert (table["attention_spread"] >= 0).all()
+    assert table["late_interaction"].argmax() == 0
+    assert (table["late_interaction_spread"] >= 0).all()
+
+
+def test_a_document_that_the_first_ones_name_by_its_title_is_marked(engine):
+    first = Document("first", "The lamp stands in the Lighthouse.", "Lamp")
+    given = candidates((first, *PASSAGES[1:]))
+    table = columns(table_of("What does the lamp stand in?", given, (), engine, choose_groups(["bridges"])),
+                    choose_groups(["bridges"]))  # fmt: skip
+    assert table["named_titles"].tolist() == [1, 0, 1, 0]
+
+
+def test_heads_are_averaged_and_their_disagreement_is_noted():
+    heads = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]])
+    mean, spread = head_features(heads).T
+    assert spread.tolist() == [0, 1, 1]
+    assert mean.argsort().tolist() == [2, 1, 0]
+    assert mean.mean() == pytest.approx(0)
 
 
 def test_attention_is_read_once_and_only_where_a_group_asks_for_it(engine):
@@ -159,17 +200,17 @@ def test_attention_is_read_once_and_only_where_a_group_asks_for_it(engine):
 
     counting = Counting()
     heads = engine.default_heads("document")
-    table_of(Query("How deep?"), candidates(), choose_groups(["lexical", "incoming"]), heads, counting)
+    table_of("How deep?", candidates(), (), counting, choose_groups(["lexical", "incoming"]))
     assert counting.specs == []
-    table_of(Query("How deep?"), candidates(), FEATURE_GROUPS, heads, counting)
-    assert [set(spec.heads) for spec in counting.specs] == [set(heads)]
+    table_of("How deep?", candidates(), heads, counting)
+    assert counting.specs == [AttentionSpec(heads, ("all",))]
 
 
 def test_a_value_that_is_no_number_names_document_and_feature():
     broken = FeatureGroup(
         "broken", (Feature("sound"), Feature("odd")), lambda _: np.array([[0.0, 1.0], [0.0, math.nan]])
     )
-    two = Candidates(Query("q"), tuple(candidates()[:2]), (), lambda _: None)
+    two = Candidates(Query("q"), tuple(candidates()[:2]), np.empty((0, 2)))
     with pytest.raises(ModelOutputError, match="document 'dunes': feature 'odd' is nan"):
         feature_table(two, (broken,))
     optional = broken._replace(features=(Feature("sound"), Feature("odd", optional=True)))
@@ -180,7 +221,7 @@ def test_a_value_that_is_no_number_names_document_and_feature():
 
 
 def test_unknown_groups_list_the_known_ones():
-    with pytest.raises(ConfigError, match="given 'smell'; known: lexical, retrieval, incoming, attention"):
+    with pytest.raises(ConfigError, match="given 'smell'; known: lexical, retrieval, incoming, bridges, attention"):
         choose_groups(["lexical", "smell"])
     with pytest.raises(ConfigError, match="given none"):
         choose_groups([])
@@ -223,7 +264,7 @@ def test_damaged_files_are_refused_before_lightgbm_reads_them(engine, file, tmp_
         LtrModel.load(changed(file, format="rag.ltr/2"))
 
 
-def test_a_model_without_attention_features_asks_nothing_of_the_engine(artefact):
+def test_a_model_without_attention_features_asks_nothing_of_the_engine(engine, artefact, tmp_path):
     groups = choose_groups(["incoming"])
     values = np.array([[1.0, 1.0], [0.0, 0.5], [-1.0, 0.3]])
     lists = [LabelledFeatures(str(i), values, (1, 0, 0)) for i in range(4)]
@@ -235,7 +276,11 @@ def test_a_model_without_attention_features_asks_nothing_of_the_engine(artefact)
         }
     )  # fmt: skip
     assert small.feature_groups() == groups
-    assert isinstance(small.ranker(None), Trees)  # type: ignore[arg-type]
+    assert isinstance(small.ranker(), Trees)
+    small.save(tmp_path / "small.json")
+    reranker = LambdaMartReranker(engine, model=tmp_path / "small.json")
+    assert reranker.spec is None
+    assert reranker.rerank(Query("How deep?"), candidates())[0].document.id == "deep"
 
 
 def test_queries_that_were_trained_on_are_known_whatever_their_case_and_spaces(artefact):

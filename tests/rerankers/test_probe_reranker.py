@@ -112,6 +112,7 @@ def test_a_probe_that_does_not_fit_is_refused_with_expected_and_found(engine, tm
         ({"engine": other}, "expected model f00d, found "),
         ({"task": "sentence"}, "expected task document, found sentence"),
         ({"heads": (HeadWeight("share", Head(0, 1), 1.0),)}, "expected statistics among best-token; found share"),
+        ({"signals": {"bm25": 1.0, "shared-words": 1.0}}, "names or among named-titles; found shared-words, for sent"),
     ):
         probe_of(engine, **changes).save(path)
         with pytest.raises(ArtefactError, match=message):
