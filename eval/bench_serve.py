@@ -102,6 +102,11 @@ def _question(queries: Sequence[str], client: int, number: int) -> str:
     return f"{queries[(client + number) % len(queries)]} {_WORDS[number % len(_WORDS)]}"
 
 
+def reworded(requests: Sequence[dict[str, Any]], words: str) -> list[dict[str, Any]]:
+    """The same requests with ``words`` behind each question, so that none of them is remembered from another series."""
+    return [{**body, "query": f"{body['query']} {words}"} for body in requests]
+
+
 async def alone(url: str, requests: Sequence[dict[str, Any]]) -> Load:
     """Send requests one after the other.
 

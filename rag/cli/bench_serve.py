@@ -120,9 +120,9 @@ def _measure(
             step(f"{name}: one at a time")
             solo = asyncio.run(bench.alone(server.url, flat))
             step(f"{name}: {clients} clients")
-            many = asyncio.run(bench.together(server.url, requests))
+            many = asyncio.run(bench.together(server.url, [bench.reworded(mine, "now") for mine in requests]))
             step(f"{name}: paced at {target:g} x")
-            spread = asyncio.run(bench.paced(server.url, flat, target * solo.throughput))
+            spread = asyncio.run(bench.paced(server.url, bench.reworded(flat, "then"), target * solo.throughput))
             loads += [
                 {"load": f"{name}, alone", **solo.row()},
                 {"load": f"{name}, {clients} clients", **many.row(), **bench.comparison(solo, many)},
@@ -146,7 +146,7 @@ def _measure(
         def call(body: dict[str, Any]) -> Any:
             return pipeline.run(body["query"], body["documents"], retrieve_k=body["retrieve_k"])
 
-        mine = made["one list"][0]
+        mine = bench.reworded(made["one list"][0], "at last")
         call(mine[0])
         cost = bench.overhead(server.url, mine * 3, call)
     record = {

@@ -15,6 +15,7 @@ from rag.artefacts import EngineIdentity, TrainedOn, query_digest
 from rag.attention.engine import AttentionEngine
 from rag.attention.template import ICR_TEMPLATE
 from rag.attention.types import AttentionSpec
+from rag.config import Settings
 from rag.errors import ArtefactError, ConfigError, ModelOutputError
 from rag.pipeline import Pipeline
 from rag.rerankers.ltr import LambdaMartReranker
@@ -145,7 +146,7 @@ def test_the_model_that_ships_ranks_without_a_file_and_shares_the_pass_of_a_pipe
     assert {source.collection for source in ours.data} == {"hotpotqa_train", "musique_train", "scifact"}
     ranked = LambdaMartReranker(engine).rerank(Query("How deep is the harbour?"), candidates(PASSAGES[::-1]))
     assert ranked[0].document.id == "deep"
-    pipeline = Pipeline.from_config(reranker="lambdamart", top_n=1, engine=engine)
+    pipeline = Pipeline(Settings(reranker="lambdamart", retriever="bm25", top_n=1), engine=engine)
     result = pipeline.run("When was the lamp of the lighthouse electrified?", PASSAGES)
     assert result.results[0].id == "lamp"
 
