@@ -19,8 +19,9 @@ from rag.eval.head_reader import read_with
 from rag.eval.probe_fit import Column
 from rag.eval.record_log import record_log
 from rag.eval.systems import Found
-from rag.rerankers.ltr_features import FEATURE_GROUPS, Candidates, Floats, feature_table, features_of
+from rag.rerankers.ltr_features import FEATURE_GROUPS, Candidates, feature_table, features_of
 from rag.rerankers.ltr_trees import LabelledFeatures
+from rag.standard_scores import Floats
 from rag.types import Query, ScoredDocument
 
 Watch: TypeAlias = Callable[[Sequence[Any], str], Iterable[Any]]

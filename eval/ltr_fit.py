@@ -15,8 +15,9 @@ from rag.attention.types import Head
 from rag.errors import InputError
 from rag.eval.ltr_data import STATISTIC, CandidateList
 from rag.eval.probe_fit import Column, LabelledItems, strongest
-from rag.rerankers.ltr_features import Feature, FeatureGroup, Floats, features_of, head_features, read_heads
+from rag.rerankers.ltr_features import Feature, FeatureGroup, features_of, head_features, read_heads
 from rag.rerankers.ltr_trees import LabelledFeatures, TreeParameters, Trees, fit
+from rag.standard_scores import Floats
 
 KEEP = 8
 """Heads looked at, chosen with collections left out in turn (HotpotQA train, MuSiQue train); 12 is within the noise."""
