@@ -12,7 +12,7 @@ import typer
 from rag.cli.bench_serve import serve
 from rag.errors import InputError, ModelOutputError
 
-bench_app = typer.Typer(no_args_is_help=True, help="Benchmarks: engine, gpu.")
+bench_app = typer.Typer(no_args_is_help=True, help="Benchmarks: engine, serve, peers, rerankers, retrieval, gpu.")
 
 Model = Annotated[str, typer.Option(help="Model to run.")]
 Counts = Annotated[str, typer.Option(help="Numbers of passages, with commas.")]
