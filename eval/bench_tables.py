@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 Columns = Mapping[str, tuple[str, str]]
-"""Heading of a column to the figure's name and its format."""
+"""Heading of a column to the figure's name and its format: ``flag`` is yes or nothing."""
 
 SIZES: Columns = {
     "passages": ("passages", "d"),
@@ -51,6 +51,17 @@ QUALITY: Columns = {
     "score error": ("score_error", ".4f"),
     "attention error": ("attention_error", ".4f"),
     "bytes/token": ("token_bytes", ".0f"),
+}
+RERANKERS: Columns = {
+    "method": ("system", "s"),
+    "cold s": ("cold_s", ".3g"),
+    "least": ("cold_least_s", ".3g"),
+    "most": ("cold_most_s", ".3g"),
+    "ratio": ("cold_ratio", ".2f"),
+    "warm s": ("warm_s", ".3g"),
+    "least ": ("warm_least_s", ".3g"),
+    "most ": ("warm_most_s", ".3g"),
+    "ratio ": ("warm_ratio", ".2f"),
 }
 CHECKS: Columns = {
     "path": ("path", "s"),

@@ -91,6 +91,11 @@ def column(lists: Sequence[CandidateList], columns: Sequence[Column], name: str)
     return {item.key: np.nan_to_num(item.values[:, place], nan=-np.inf) for item in lists}
 
 
+def as_they_came(lists: Sequence[CandidateList]) -> dict[str, Floats]:
+    """Scores that keep the order of each list."""
+    return {item.key: -np.arange(len(item.documents), dtype=np.float64) for item in lists}
+
+
 def values(lists: Sequence[CandidateList], scores: Scored) -> dict[str, float]:
     """nDCG@10 of each list sorted by its scores, ties in the order they came."""
     run: Run = {item.key: _ranking(item, scores[item.key]) for item in lists}

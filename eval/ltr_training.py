@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from rag.eval.ltr_data import CandidateList
 from rag.eval.ltr_fit import Plan, Ranker
-from rag.eval.ltr_folds import MEASURE, Scored, column, cross_validate, leave_one_out, values
+from rag.eval.ltr_folds import MEASURE, Scored, as_they_came, column, cross_validate, leave_one_out, values
 from rag.eval.probe_training import Judgement, judge
-from rag.standard_scores import Floats
 
 COMPARED = ("bm25", "dense")
 """Single features that are shown as rankings of their own."""
@@ -71,8 +68,3 @@ def judge_orders(collections: Collections, orders: Mapping[str, Scored]) -> dict
     """Mean nDCG@10 of each collection under each order; p of the difference from the first order."""
     lists = [item for of in collections.values() for item in of]
     return {MEASURE: judge(collections, orders, lambda scores: values(lists, scores))}
-
-
-def as_they_came(lists: Sequence[CandidateList]) -> dict[str, Floats]:
-    """Scores that keep the order of each list."""
-    return {item.key: -np.arange(len(item.documents), dtype=np.float64) for item in lists}

@@ -15,7 +15,7 @@ from rag.attention.heads import Task
 from rag.errors import ConfigError, InputError
 from rag.eval.collections import Question, load_qa
 from rag.eval.folds import Fold
-from rag.eval.ltr_folds import values
+from rag.eval.ltr_folds import as_they_came, values
 from rag.eval.probe_fit import Column, LabelledItems, LinearScore
 from rag.eval.probe_training import Measure, Scores
 from rag.eval.progress import watching
@@ -137,7 +137,6 @@ def _documents(
     reader = DocumentReader(engine, layers)
     found = collect_features(collections, reader, settings, "fused", k, cache, watching(progress))
     whole = [item for of in found.values() for item in of if item.documents]
-    incoming = {item.key: -np.arange(len(item.documents), dtype=np.float64) for item in whole}
 
     def measure(scores: Scores) -> Mapping[str, float]:
         return values(whole, scores)
@@ -145,7 +144,7 @@ def _documents(
     return ProbeData(
         {name: labelled(of, collections[name][1]) for name, of in found.items()},
         reader.columns,
-        {"fused": incoming},
+        {"fused": as_they_came(whole)},
         {"nDCG@10": measure},
         {query.id: query.text for _, source in collections.values() for query in source.queries},
         training_data(collections),

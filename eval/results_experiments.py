@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag.errors import InputError, shown
-from rag.eval.results_tables import Columns, Options, Record, lines, p_value, table
+from rag.eval.bench_tables import Columns
+from rag.eval.results_tables import Options, Record, lines, p_value, table
 
 _WAYS: Mapping[str, str] = {
     "after_reranker": "after the reranker, documents known",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-Columns: TypeAlias = Mapping[str, tuple[str, str]]
-"""Heading of a column to the figure's name and its format: ``flag`` is yes or nothing."""
+from rag.eval.bench_tables import Columns
 
 Record: TypeAlias = Mapping[str, Any]
 Options: TypeAlias = Mapping[str, Any]

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from rag.errors import InputError, shown
+from rag.eval.bench_tables import RERANKERS, Columns
 from rag.eval.collections import SYNTHETIC_NOTE
 from rag.eval.report_record import baseline_of, measures_of
 from rag.eval.results_experiments import breakeven, calibration, order_effects
-from rag.eval.results_tables import Columns, Options, Record, cell, lines, p_value, table
+from rag.eval.results_tables import Options, Record, cell, lines, p_value, table
 
 View: TypeAlias = Callable[[Record, Options], str]
 
@@ -79,17 +80,6 @@ _RETRIEVAL: Columns = {
     "query s": ("query_s", ".3g"),
     "index MiB": ("index_mib", ".1f"),
     "noisy": ("noisy", "flag"),
-}
-_RERANKERS: Columns = {
-    "method": ("system", "s"),
-    "cold s": ("cold_s", ".3g"),
-    "least": ("cold_least_s", ".3g"),
-    "most": ("cold_most_s", ".3g"),
-    "ratio": ("cold_ratio", ".2f"),
-    "warm s": ("warm_s", ".3g"),
-    "least ": ("warm_least_s", ".3g"),
-    "most ": ("warm_most_s", ".3g"),
-    "ratio ": ("warm_ratio", ".2f"),
 }
 _CONTEXT: Columns = {
     "kept": ("ratio", ".3f"),
@@ -229,7 +219,7 @@ VIEWS: Mapping[str, View] = {
     "breakeven": breakeven,
     "order-effects": order_effects,
     "calibration": calibration,
-    "rerankers": _tables(("", "rows", _RERANKERS)),
+    "rerankers": _tables(("", "rows", RERANKERS)),
     "bench retrieval": _tables(("", "rows", _RETRIEVAL)),
 }
 """By the kind of record."""

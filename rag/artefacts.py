@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import pydantic
 
 from rag.attention.types import Engine
-from rag.errors import ArtefactError
+from rag.errors import ArtefactError, ConfigError
+
+T = TypeVar("T")
 
 
 class Artefact(pydantic.BaseModel, frozen=True, extra="forbid"):
@@ -81,6 +83,23 @@ class EngineIdentity(pydantic.BaseModel, frozen=True, extra="forbid"):
             ("prompt template", self.template, found.template),
             ("layout", self.layout, found.layout),
         )
+
+
+def shipped_for(engine: Engine, what: str, shipped: Iterable[tuple[EngineIdentity, T]], remedy: str) -> T:
+    """The first of the artefacts that ship, each with what it was made with, that belongs to ``engine``.
+
+    Raises:
+        ConfigError: none does; says which models are known, and the ``remedy``.
+    """
+    made = list(shipped)
+    found = next((item for identity, item in made if identity.matches(engine)), None)
+    if found is None:
+        known = ", ".join(sorted({identity.model for identity, _ in made})) or "none"
+        raise ConfigError(
+            f"no {what} ships for model {engine.info()['model']!r} with this prompt and layout; "
+            f"known: {known}. {remedy}"
+        )
+    return found
 
 
 class TrainedOn(pydantic.BaseModel, frozen=True, extra="forbid"):

@@ -91,18 +91,23 @@ def named_titles(first: Floats, wording: Wording) -> Floats:
     """
     found = np.zeros(len(first))
     titles = [title - wording.query for title in wording.titles]
+    pages = wording.pages.tolist()
 
     @cache
-    def named_by(place: int) -> frozenset[int]:
-        """The passages of other pages that have the title of ``place``."""
-        others = np.flatnonzero(wording.pages != wording.pages[place]).tolist() if titles[place] else []
-        return frozenset(other for other in others if titles[place] <= wording.passages[other])
+    def named_by(page: int) -> frozenset[int]:
+        """The passages of other pages that have the title of ``page``."""
+        title = titles[pages.index(page)]
+        others = [other for other, of in enumerate(pages) if of != page] if title else []
+        return frozenset(other for other in others if title <= wording.passages[other])
 
     for best in np.argsort(-first, kind="stable")[:NAMING].tolist():
-        for place in np.flatnonzero(wording.pages != wording.pages[best]).tolist():
-            if titles[place] <= wording.passages[best] and best in (by := named_by(place)):
+        for place, page in enumerate(pages):
+            if page == pages[best]:
+                continue
+            # Most titles are named by none of the best passages, and are not looked for in all the others.
+            if titles[place] <= wording.passages[best] and best in (by := named_by(page)):
                 found[place] = max(found[place], 1 / len(by))
-            if place in (by := named_by(best)):
+            if place in (by := named_by(pages[best])):
                 found[place] = max(found[place], 1 / len(by))
     return found
 

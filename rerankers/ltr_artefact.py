@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from rag.artefacts import Artefact, EngineIdentity, TrainedOn, seen
+from rag.artefacts import Artefact, EngineIdentity, TrainedOn, seen, shipped_for
 from rag.attention.types import Engine, Head
-from rag.errors import ArtefactError, ConfigError, RagError
+from rag.errors import ArtefactError, RagError
 from rag.rerankers.ltr_features import FeatureGroup, choose_groups, features_of
 from rag.rerankers.ltr_trees import Trees
 
@@ -68,15 +68,12 @@ class LtrModel(Artefact, frozen=True):
             if model.engine is not None:
                 model.engine.check(engine, f"LambdaMART model {given}")
             return model
-        made_for = [(item, item.engine) for item in shipped() if item.engine is not None]
-        found = next((item for item, identity in made_for if identity.matches(engine)), None)
-        if found is None:
-            known = ", ".join(sorted({identity.model for _, identity in made_for})) or "none"
-            raise ConfigError(
-                f"no LambdaMART model ships for model {engine.info()['model']!r} with this prompt and layout; "
-                f"known: {known}. Train one with `rag ltr train`, and name its file (option model)"
-            )
-        return found
+        return shipped_for(
+            engine,
+            "LambdaMART model",
+            ((item.engine, item) for item in shipped() if item.engine is not None),
+            "Train one with `rag ltr train`, and name its file (option model)",
+        )
 
     def feature_groups(self) -> tuple[FeatureGroup, ...]:
         """The groups that make the model's table.

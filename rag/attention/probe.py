@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from rag.artefacts import Artefact, EngineIdentity, TrainedOn
+from rag.artefacts import Artefact, EngineIdentity, TrainedOn, shipped_for
 from rag.attention.heads import Task
 from rag.attention.types import Engine, Head
-from rag.errors import ArtefactError, ConfigError
+from rag.errors import ArtefactError
 from rag.standard_scores import Floats, standard_scores
 
 
@@ -60,14 +60,12 @@ class Probe(Artefact, frozen=True):
             ConfigError: no file is given and none ships for this model.
         """
         if given is None:
-            probe = next((item for item in shipped() if item.task == task and item.engine.matches(engine)), None)
-            if probe is None:
-                known = ", ".join(sorted({item.engine.model for item in shipped() if item.task == task})) or "none"
-                raise ConfigError(
-                    f"no {task} probe ships for model {engine.info()['model']!r} with this prompt and layout; "
-                    f"known: {known}. Train one with `rag probe train`, and name its file (option probe)"
-                )
-            return probe
+            return shipped_for(
+                engine,
+                f"{task} probe",
+                ((item.engine, item) for item in shipped() if item.task == task),
+                "Train one with `rag probe train`, and name its file (option probe)",
+            )
         probe = cls.load(given)
         if probe.task != task:
             raise ArtefactError(f"probe {given}: expected task {task}, found {probe.task}")

@@ -27,18 +27,6 @@ DEFAULT_SYSTEMS = (
 )
 """Each method whose model is at hand; the first reranker is what the others are compared with."""
 
-_COLUMNS = {
-    "method": ("system", "s"),
-    "cold s": ("cold_s", ".3g"),
-    "least": ("cold_least_s", ".3g"),
-    "most": ("cold_most_s", ".3g"),
-    "ratio": ("cold_ratio", ".2f"),
-    "warm s": ("warm_s", ".3g"),
-    "least ": ("warm_least_s", ".3g"),
-    "most ": ("warm_most_s", ".3g"),
-    "ratio ": ("warm_ratio", ".2f"),
-}
-
 
 def rerankers(
     collection: Annotated[str, typer.Argument(help="A BEIR folder or zip, or ir_datasets:NAME.")],
@@ -77,7 +65,7 @@ def rerankers(
     from rag.errors import ConfigError
     from rag.eval import bench_rerankers
     from rag.eval.bench_engine import machine
-    from rag.eval.bench_tables import table
+    from rag.eval.bench_tables import RERANKERS, table
     from rag.eval.collection_files import load_collection
     from rag.eval.context_systems import parse_system
     from rag.eval.lineup import Lineup
@@ -117,7 +105,7 @@ def rerankers(
     rows = [of.row(baseline) for of in measured]
     title = f"{len(source.queries)} queries of {source.name}, {k} candidates each"
     console = Console() if Console().is_terminal else Console(width=150)
-    console.print(table(title, _COLUMNS, rows))
+    console.print(table(title, RERANKERS, rows))
     record: dict[str, Any] = {
         "benchmark": "rerankers",
         "collection": source.name,

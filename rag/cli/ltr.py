@@ -116,7 +116,8 @@ def evaluate(
     """Compare a model's order with the order the candidates came in; queries it was trained on are refused."""
     from rag.eval.ltr_data import Reader
     from rag.eval.ltr_fit import Plan, Ranker
-    from rag.eval.ltr_training import as_they_came, judge_orders
+    from rag.eval.ltr_folds import as_they_came
+    from rag.eval.ltr_training import judge_orders
     from rag.eval.progress import watching
     from rag.eval.training_sets import collect_features
     from rag.rerankers.ltr_artefact import LtrModel
